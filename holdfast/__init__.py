@@ -1,0 +1,1 @@
+"""Holdfast keeps large-model training alive on Amazon SageMaker, serverlessly."""

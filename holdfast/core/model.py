@@ -1,0 +1,216 @@
+"""The words of the control plane: a run, its attempts, and what they go through.
+
+Everything here is frozen. Times are epoch seconds on the control plane's clock, passed in as data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from holdfast.core.layout import run_id
+from holdfast.core.manifest import Manifest
+
+
+class Phase(StrEnum):
+    ACCEPTED = "accepted"
+    WAITING = "waiting"
+    STARTING = "starting"
+    TRAINING = "training"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED)
+
+
+class Cause(StrEnum):
+    """Why an attempt ended other than by finishing. Each has its own restart budget."""
+
+    USER_ERROR = "user_error"
+    PLATFORM = "platform"
+    HARDWARE = "hardware"
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+    HANG = "hang"
+    MAX_RUNTIME = "max_runtime"
+    SPOT_INTERRUPTION = "spot_interruption"
+    STOPPED_BY_PERSON = "stopped_by_person"
+    REFUSED = "refused"
+    """SageMaker refused the request itself; sending it again cannot help."""
+    UNKNOWN = "unknown"
+
+
+class Outcome(StrEnum):
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    TIMED_OUT = "timed_out"
+    NOT_CREATED = "not_created"
+
+
+class JobState(StrEnum):
+    """Our word for TrainingJobStatus and SecondaryStatus; the table is in `sagemaker_words.py`."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    DOWNLOADING = "downloading"
+    TRAINING = "training"
+    INTERRUPTED = "interrupted"
+    RETRYING = "retrying"
+    UPLOADING = "uploading"
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    MAX_RUNTIME = "max_runtime"
+    MAX_WAIT = "max_wait"
+    UNKNOWN = "unknown"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (
+            JobState.COMPLETED,
+            JobState.FAILED,
+            JobState.STOPPED,
+            JobState.MAX_RUNTIME,
+            JobState.MAX_WAIT,
+        )
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a run's lineage is held to at registration, so that an upgrade of Holdfast never changes it."""
+
+    bundle: str
+    """`sha256-<hex>`: folder of the agent under templates/."""
+    image_uri: str
+    code_prefix: str
+    """Key prefix in the bucket, with its slash, that holds source.tar.gz alone."""
+    code_sha256: str
+    entry_point: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One training job. Written as an intent, with its whole request, before it is created."""
+
+    number: int
+    job: str
+    request_digest: str
+    intended_at: float
+    request: dict[str, Any] | None = None
+    """The exact CreateTrainingJob request; dropped once the job has been seen, since only a create needs it."""
+    seen_at: float | None = None
+    training_at: float | None = None
+    """When a step was first seen, or the job was first seen in SageMaker's Training."""
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    reason: str = ""
+    resumed_from_step: int | None = None
+    last_step: int | None = None
+    sealed_step: int | None = None
+    hung_at: float | None = None
+    """When the verdict `hung` was stored."""
+    asked_at: float | None = None
+    stopped_at: float | None = None
+    """When StopTrainingJob was called by us."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A step that did not move, and how many polls one after the other said so with two signals."""
+
+    step: int | None
+    since: float
+    polls: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Restarts so far. `charged` counts, a cause, those without a newer sealed checkpoint since the one before."""
+
+    restarts: int = 0
+    charged: dict[str, int] = field(default_factory=dict)
+    best_sealed_step: int | None = None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message that is owed to people; it leaves the run once it was published (at least once)."""
+
+    id: str
+    kind: str
+    subject: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One item in the table. `version` is the store's, for conditional writes; 0 means not stored yet."""
+
+    team: str
+    name: str
+    uid: str
+    manifest: Manifest
+    spec_hash: str
+    pins: Pins
+    registered_at: float
+    phase: Phase = Phase.ACCEPTED
+    why: str = ""
+    cause: Cause | None = None
+    due_at: float | None = None
+    attempts: tuple[Attempt, ...] = ()
+    next_number: int = 1
+    ledger: Ledger = field(default_factory=Ledger)
+    suspicion: Suspicion | None = None
+    notices: tuple[Notice, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Errors of the newest manifest, where it was refused while this run goes on with the one before."""
+    note: str = ""
+    """What a changed manifest applies now and what at the next attempt, in words."""
+    written_at: float = 0.0
+    version: int = 0
+
+    @property
+    def id(self) -> str:
+        return run_id(self.team, self.name)
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt that belongs to this generation's story, ended or not."""
+        return self.attempts[-1] if self.attempts else None
+
+
+_RUN = TypeAdapter(Run)
+
+
+def dump_run(run: Run) -> str:
+    """JSON for the store. `version` is the store's own and not part of it."""
+    document = _RUN.dump_python(run, mode="json")
+    del document["version"]
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def load_run(text: str, version: int) -> Run:
+    return _RUN.validate_python({**json.loads(text), "version": version}, strict=False)
+
+
+def digest_of(document: Any) -> str:
+    """Hex SHA-256 of a JSON document in canonical form."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def spec_hash(manifest: Manifest) -> str:
+    """Digest of the normalised manifest; dropping the same bytes or the same meaning again is a no-op."""
+    return digest_of(manifest.model_dump(mode="json", exclude={"name"}))
