@@ -88,9 +88,11 @@ class Watch(_Part):
     mode: Literal["enforce", "shadow"] = "enforce"
     """shadow: every verdict is logged and reported, none is acted on."""
     stall_after_seconds: int | None = Field(default=None, ge=10, le=86_400)
-    """A step this old is stale. Without it the watcher learns a bound first and only alerts until then."""
-    start_after_seconds: int = Field(default=3_600, ge=60, le=86_400)
-    """Longest time from the start of training to the first step before the run is suspected."""
+    """A step this old is stale. Without it a step that is half an hour old is reported and not stopped: enforcement
+    is earned, or asked for."""
+    start_after_seconds: int | None = Field(default=None, ge=60, le=86_400)
+    """Longest time from the start of training to the first step. Without it a run that has no step after an hour is
+    reported and not stopped."""
     ask_seconds: int = Field(default=120, ge=5, le=3_600)
     """How long the agent may take to end itself, once asked, before StopTrainingJob is called."""
 

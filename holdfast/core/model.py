@@ -105,6 +105,7 @@ class Attempt:
 
     number: int
     job: str
+    spec_hash: str
     request_digest: str
     intended_at: float
     request: dict[str, Any] | None = None
@@ -118,6 +119,8 @@ class Attempt:
     reason: str = ""
     resumed_from_step: int | None = None
     last_step: int | None = None
+    last_step_at: float | None = None
+    """When CloudWatch first had `last_step`; kept, since a window of metrics may no longer reach back to it."""
     sealed_step: int | None = None
     hung_at: float | None = None
     """When the verdict `hung` was stored."""
@@ -133,6 +136,7 @@ class Suspicion:
     step: int | None
     since: float
     polls: int
+    polled_at: float
 
 
 @dataclass(frozen=True)
@@ -178,12 +182,23 @@ class Run:
     """Errors of the newest manifest, where it was refused while this run goes on with the one before."""
     note: str = ""
     """What a changed manifest applies now and what at the next attempt, in words."""
+    health: str = ""
+    """The newest verdict and its basis, in words."""
+    alerted: bool = False
+    """Whether people were told of a suspicion that may not be acted on; falls with the suspicion."""
+    status_due: bool = True
+    """The status object is older than this record; holds the run in the active index until it is written."""
     written_at: float = 0.0
     version: int = 0
 
     @property
     def id(self) -> str:
         return run_id(self.team, self.name)
+
+    @property
+    def active(self) -> bool:
+        """Whether a sweep has to look at the run: it lives, or something is still owed to people."""
+        return not self.phase.terminal or bool(self.notices) or self.status_due
 
     @property
     def attempt(self) -> Attempt | None:

@@ -1,0 +1,158 @@
+"""CloudWatch's part of an observation: the step series, the hosts' metrics, the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast_agent.contract import parse_heartbeat
+
+from holdfast.aws.errors import FAILED_READ, MISSING, code_of, words_of
+from holdfast.core.model import Attempt
+from holdfast.core.observation import HostSeries, LogLine, Progress, Unknown
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.client import CloudWatchClient
+    from mypy_boto3_logs.client import CloudWatchLogsClient
+
+NAMESPACE = "/aws/sagemaker/TrainingJobs"
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+SERIES_A_CALL = 500  # GetMetricData's limit
+PAGES_AT_MOST = 20  # of FilterLogEvents in one look; the API allows 5 to 25 calls a second, an account
+LOOK_BACK_SECONDS = 3 * 3_600.0
+TAIL_SECONDS = 1_800.0
+# Any of these words makes a line worth reading when a job died.
+TAIL_PATTERN = "?Error ?error ?Exception ?NCCL ?Xid ?SIGKILL ?signal ?Holdfast ?memory"
+
+
+class Evidence:
+    """`period_seconds` is the metrics' granularity: 60 on AWS, less where host metrics come more often."""
+
+    def __init__(self, *, cloudwatch: CloudWatchClient, logs: CloudWatchLogsClient, period_seconds: int) -> None:
+        self._cloudwatch = cloudwatch
+        self._logs = logs
+        self._period = period_seconds
+
+    def progress(self, attempt: Attempt, training_at: float, now: float) -> Progress | Unknown:
+        """The step series. What the record already knows stands where the window no longer reaches back to it."""
+        names = ["holdfast:step"]
+        if attempt.resumed_from_step is None:
+            names.append("holdfast:resumed_step")
+        series = [(name, {"TrainingJobName": attempt.job}, "Maximum") for name in names]
+        start = max(training_at - 60, now - LOOK_BACK_SECONDS)
+        try:
+            steps, *resumed = self._read(series, start, now)
+        except FAILED_READ as error:
+            return Unknown(f"GetMetricData: {words_of(error)}")
+        resumed_from = int(resumed[0][0][1]) if resumed and resumed[0] else None
+        if not steps:
+            return Progress(attempt.last_step, attempt.last_step_at, resumed_from_step=resumed_from)
+        step = int(steps[-1][1])
+        # A script may print the same step again and again; it moved when it was first reached. A point stands for the
+        # whole period that it opens, so its end is the latest moment that it can mean.
+        first = next(at for at, value in steps if int(value) == step)
+        at = min(now, first + self._period)
+        if attempt.last_step is not None and attempt.last_step_at is not None:
+            if attempt.last_step == step:
+                at = min(at, attempt.last_step_at)
+            elif attempt.last_step > step and attempt.last_step_at > at:
+                # The log, read for a suspect, was ahead of the metric.
+                step, at = attempt.last_step, attempt.last_step_at
+        return Progress(step=step, step_at=at, resumed_from_step=resumed_from)
+
+    def hosts(self, job: str, count: int, since: float, now: float) -> tuple[HostSeries, ...] | Unknown:
+        """CPU and GPU of every host from shortly before `since`. Dimension: Host = <job>/algo-<n>."""
+        names = [f"{job}/algo-{number}" for number in range(1, count + 1)]
+        wanted = [
+            (metric, {"Host": name}, "Average") for name in names for metric in ("CPUUtilization", "GPUUtilization")
+        ]
+        try:
+            found = self._read(wanted, since - self._period, now)
+        except FAILED_READ as error:
+            return Unknown(f"GetMetricData: {words_of(error)}")
+        return tuple(
+            HostSeries(dimensions["Host"].rpartition("/")[2], metric, points)
+            for (metric, dimensions, _), points in zip(wanted, found, strict=True)
+            if points
+        )
+
+    def with_log(self, progress: Progress, job: str, since: float, now: float) -> Progress | Unknown:
+        """The same progress read afresh from the log: its newest line, and a newer step where there is one."""
+        lines = self._lines(job, since - self._period, now, pattern="")
+        if isinstance(lines, Unknown):
+            return lines
+        newest = progress
+        for line in lines:
+            beat = parse_heartbeat(line.text)
+            stepped = beat is not None and beat.phase == "step" and beat.step is not None
+            if stepped and beat is not None and beat.step is not None and beat.step > (newest.step or -1):
+                newest = replace(newest, step=beat.step, step_at=line.at)
+        return replace(newest, log_at=max((line.at for line in lines), default=None))
+
+    def tail(self, job: str, ended_at: float, *, seconds: float = TAIL_SECONDS) -> tuple[LogLine, ...] | Unknown:
+        """Lines of all hosts that may say why the job died, oldest first."""
+        return self._lines(job, ended_at - seconds, ended_at + 60, pattern=TAIL_PATTERN)
+
+    def _lines(self, job: str, start: float, end: float, *, pattern: str) -> tuple[LogLine, ...] | Unknown:
+        lines: list[LogLine] = []
+        # The slash: without it job-1 would read job-10's lines.
+        call: dict[str, Any] = {
+            "logGroupName": LOG_GROUP,
+            "logStreamNamePrefix": f"{job}/",
+            "startTime": int(max(0.0, start) * 1000),
+            "endTime": int(end * 1000) + 1,
+        }
+        if pattern:
+            call["filterPattern"] = pattern
+        for _ in range(PAGES_AT_MOST):
+            try:
+                answer = self._logs.filter_log_events(**call)
+            except FAILED_READ as error:
+                if code_of(error) in MISSING:
+                    return ()
+                return Unknown(f"FilterLogEvents: {words_of(error)}")
+            for event in answer["events"]:
+                stream = event["logStreamName"]
+                if not stream.endswith("/ssm"):
+                    host = stream.rpartition("/")[2].rpartition("-")[0]
+                    lines.append(LogLine(event["timestamp"] / 1000, host, event["message"]))
+            # A page may be empty while more follow.
+            if not answer.get("nextToken"):
+                return tuple(sorted(lines, key=lambda one: one.at))
+            call["nextToken"] = answer["nextToken"]
+        return Unknown(f"FilterLogEvents: more than {PAGES_AT_MOST} pages of log since then")
+
+    def _read(
+        self, series: Sequence[tuple[str, dict[str, str], str]], start: float, end: float
+    ) -> list[tuple[tuple[float, float], ...]]:
+        """Points of each series in order, oldest first."""
+        found: list[dict[float, float]] = [{} for _ in series]
+        for offset in range(0, len(series), SERIES_A_CALL):
+            queries: list[Any] = [
+                {
+                    "Id": f"m{number}",
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": NAMESPACE,
+                            "MetricName": metric,
+                            "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+                        },
+                        "Period": self._period,
+                        "Stat": stat,
+                    },
+                }
+                for number, (metric, dimensions, stat) in enumerate(series[offset : offset + SERIES_A_CALL], offset)
+            ]
+            pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
+                MetricDataQueries=queries,
+                StartTime=datetime.fromtimestamp(start, UTC),
+                EndTime=datetime.fromtimestamp(end + 1, UTC),
+                ScanBy="TimestampAscending",
+            )
+            for page in pages:
+                for result in page["MetricDataResults"]:
+                    points = zip(result.get("Timestamps", []), result.get("Values", []), strict=True)
+                    found[int(result["Id"][1:])].update({at.timestamp(): value for at, value in points})
+        return [tuple(sorted(points.items())) for points in found]

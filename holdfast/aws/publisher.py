@@ -1,0 +1,73 @@
+"""What leaves for people: the status object and the notices."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+
+from holdfast.core.layout import status_key
+from holdfast.core.model import Notice, Run
+from holdfast.core.status import status_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sns.client import SNSClient
+
+REMEMBERED_SECONDS = 7 * 86_400
+
+
+class Publisher:
+    """A notice is sent once for its id, also when two ticks send it or one dies in between: at least once, seldom twice."""
+
+    def __init__(
+        self, *, s3: S3Client, sns: SNSClient, dynamodb: DynamoDBClient, bucket: str, topic_arn: str, table: str
+    ) -> None:
+        self._s3 = s3
+        self._sns = sns
+        self._bucket = bucket
+        self._topic_arn = topic_arn
+        layer = DynamoDBPersistenceLayer(
+            table_name=table, key_attr="pk", expiry_attr="expires_at", status_attr="idempotency", boto3_client=dynamodb
+        )
+        # The handler registers its context here: only then does a send that died in progress expire with the function's
+        # time-out and get repeated; without it the notice would be lost.
+        self.idempotency = IdempotencyConfig(
+            event_key_jmespath="id", expires_after_seconds=REMEMBERED_SECONDS, hash_function="sha256"
+        )
+        self._send_once = idempotent_function(
+            self._send,
+            data_keyword_argument="notice",
+            persistence_store=layer,
+            config=self.idempotency,
+            key_prefix="notice",
+        )
+
+    def status(self, run: Run, now: float) -> None:
+        self.put_status(run.team, run.name, status_of(run, now))
+
+    def put_status(self, team: str, run: str, document: dict[str, Any]) -> None:
+        self._s3.put_object(
+            Bucket=self._bucket,
+            Key=status_key(team, run),
+            Body=json.dumps(document, indent=1).encode(),
+            ContentType="application/json",
+        )
+
+    def notify(self, notice: Notice) -> None:
+        self._send_once(notice={"id": notice.id, "kind": notice.kind, "subject": notice.subject, "body": notice.body})
+
+    def _send(self, notice: dict[str, str]) -> str:
+        answer = self._sns.publish(
+            TopicArn=self._topic_arn,
+            Subject=notice["subject"],
+            Message=notice["body"],
+            MessageAttributes={"kind": {"DataType": "String", "StringValue": notice["kind"]}},
+        )
+        return answer["MessageId"]

@@ -1,0 +1,1 @@
+"""What counts as hung: one policy a file, put together in `health.py`."""

@@ -1,0 +1,1 @@
+"""Why did an attempt end? From SageMaker's words, the exit and the hosts' last lines."""

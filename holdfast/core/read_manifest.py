@@ -1,0 +1,124 @@
+"""A manifest's text, from a stranger, read into the model or refused with every error at once.
+
+Never raises, whatever the bytes. A document whose shape is partly wrong is repaired with placeholders so that the
+checks against the deployment still run on the rest: the author corrects the file once, not once an error.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.core.deployment import Deployment
+from holdfast.core.field_errors import FieldError, field_path, from_problem, plain_json, read_model
+from holdfast.core.manifest import Manifest
+from holdfast.core.manifest_checks import check_manifest
+from holdfast.core.plain_document import DocumentError, Path, PlainDocument, parse_document
+
+_NOT_FOR_A_MANIFEST = "remove it: the deployment's config chooses it, a manifest cannot"
+# Squeezed names (lower case, no hyphens or underscores) that people know from SageMaker or elsewhere.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("role", "rolearn", "executionrole", "iamrole", "vpc", "vpcconfig", "network", "subnets", "subnetids")
+        + ("securitygroups", "securitygroupids", "kmskey", "kmskeyid", "volumekmskeyid", "bucket", "region", "account"),
+        _NOT_FOR_A_MANIFEST,
+    ),
+    "team": "remove it: the team is the name of the folder, manifests/<team>/<run>.yaml",
+    "metadata": "write name and the other fields at the top level",
+    "spec": "write its fields at the top level",
+    "outputpath": "remove it: the output goes to output/<team>/<run>/",
+    "checkpoints3uri": "remove it: checkpoints go to checkpoints/<team>/<run>/",
+}
+
+
+@dataclass(frozen=True)
+class ManifestErrors:
+    """Everything that is wrong with the manifest."""
+
+    errors: tuple[FieldError, ...]
+
+    def words(self) -> tuple[str, ...]:
+        return tuple(str(error) for error in self.errors)
+
+
+def read_manifest(text: bytes, *, team: str, run: str, deployment: Deployment) -> Manifest | ManifestErrors:
+    """`team` and `run` are the folder's and the file's name (see layout.parse_manifest_key)."""
+    try:
+        document = parse_document(text)
+    except DocumentError as error:
+        return ManifestErrors((from_problem(error.problem),))
+    manifest, errors = read_model(Manifest, document, _ELSEWHERE)
+    if manifest is not None:
+        found = check_manifest(manifest, team=team, run=run, deployment=deployment)
+        return ManifestErrors(_with_lines(found, document)) if found else manifest
+    repaired = _repaired(document, {error.field for error in errors})
+    if repaired is None:
+        return ManifestErrors(errors)
+    found = check_manifest(repaired, team=team, run=run, deployment=deployment)
+    more = [error for error in found if not _covered(error.field, {error.field for error in errors})]
+    return ManifestErrors((*errors, *_with_lines(more, document)))
+
+
+def _covered(field: str, known: set[str]) -> bool:
+    return any(field == one or field.startswith((f"{one}.", f"{one}[")) for one in known if one)
+
+
+def _with_lines(errors: Iterable[FieldError], document: PlainDocument) -> tuple[FieldError, ...]:
+    lines = {field_path(path): line for path, line in document.lines.items() if path}
+    return tuple(replace(error, line=lines.get(error.field)) for error in errors)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Repair
+
+_PLACEHOLDERS: dict[str, Any] = {
+    "apiVersion": "holdfast/v1",
+    "kind": "TrainingRun",
+    "template": "placeholder",
+    "image": "placeholder",
+    "resources": {"instance_type": "ml.placeholder.xlarge"},
+    "resources.instance_type": "ml.placeholder.xlarge",
+    "source.archive": "s3://placeholder/placeholder.tar.gz",
+    "source.entry_point": "placeholder",
+}
+
+
+def _repaired(document: PlainDocument, bad: set[str]) -> Manifest | None:
+    """The manifest with placeholders for what is required and wrong, or None where that does not help."""
+    if not isinstance(document.value, dict):
+        return None
+    value = json.loads(plain_json(document.value))
+    _mend(value, (), bad)
+    try:
+        return Manifest.model_validate_json(json.dumps(value), strict=True)
+    except ValidationError:
+        return None
+
+
+def _mend(value: dict[str, Any] | list[Any], above: Path, bad: set[str]) -> None:
+    """Recursive; the parser has bounded the depth."""
+    if isinstance(value, list):
+        value[:] = [
+            {} if field_path((*above, index)) in bad and above == ("data",) else child
+            for index, child in enumerate(value)
+            if field_path((*above, index)) not in bad or above == ("data",)
+        ]
+    else:
+        for name in [name for name in value if field_path((*above, name)) in bad]:
+            del value[name]
+        prefix = field_path(above)
+        for name, placeholder in _PLACEHOLDERS.items():
+            holder, _, last = name.rpartition(".")
+            if holder == prefix and name in bad:
+                value[last] = copy.deepcopy(placeholder)
+        if above[:-1] == ("data",):
+            value.setdefault("channel", f"placeholder-{above[-1]}")
+            value.setdefault("s3", "s3://placeholder/placeholder")
+    for name, child in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(child, dict | list):
+            _mend(child, (*above, name), bad)

@@ -1,0 +1,325 @@
+"""One run, one observation, one step: `(run, observation) -> (new record, actions)`. Pure.
+
+Whoever calls this writes the record first, on the condition that nobody else did, and only then carries out the
+actions. A crash in between loses nothing: the next tick reads the same record, sees the same world and derives the same
+actions again. Each action is safe to repeat: a create by its job name, a stop and a request by their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast_agent.contract import EndRequest
+
+from holdfast.core.decide.creation import CAUSE_OF_ANSWER, CreateAnswer, CreateResult, creation
+from holdfast.core.decide.decision import (
+    AskToEnd,
+    CreateAttempt,
+    Decision,
+    GiveUp,
+    Keep,
+    RestStopped,
+    SendIntent,
+    StopJob,
+    Succeed,
+    WaitUntil,
+    WithdrawRequest,
+)
+from holdfast.core.decide.ending import OUTCOME_OF_STATE, ending
+from holdfast.core.decide.hang import hang
+from holdfast.core.decide.restart import restart
+from holdfast.core.decide.wish import wish
+from holdfast.core.detect.health import Health, Verdict, judge
+from holdfast.core.diagnose.cause import diagnose
+from holdfast.core.model import Attempt, Cause, JobState, Outcome, Phase, Run, Suspicion
+from holdfast.core.notices import notice
+from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
+
+
+@dataclass(frozen=True)
+class SendCreate:
+    job: str
+    request: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SendStop:
+    job: str
+
+
+@dataclass(frozen=True)
+class SendEndRequest:
+    team: str
+    run: str
+    request: EndRequest
+
+
+@dataclass(frozen=True)
+class RemoveEndRequest:
+    team: str
+    run: str
+
+
+Action = SendCreate | SendStop | SendEndRequest | RemoveEndRequest
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A new attempt's job: its name and the exact request."""
+
+    job: str
+    request: dict[str, Any]
+    request_digest: str
+
+
+@dataclass(frozen=True)
+class Step:
+    run: Run
+    actions: tuple[Action, ...]
+    decision: Decision
+    verdict: Verdict | None = None
+
+
+def reconcile(
+    run: Run, observation: Observation, *, intend: Callable[[Run, int], Intent], poll_seconds: float
+) -> Step:
+    """`intend` compiles the request of attempt number n from the run's own pins; it is pure as well."""
+    if run.phase.terminal:
+        return Step(run, (), Keep(f"the run is {run.phase.value}"))
+    seen = _take_in(run, observation)
+    attempt = seen.attempt
+    wished = wish(seen, observation)
+    if isinstance(wished, RestStopped):
+        return _rest(seen, observation, wished)
+    if attempt is None or attempt.ended_at is not None or attempt.seen_at is None:
+        return _without_job(seen, observation, intend, wished)
+    if isinstance(observation.job, Absent):
+        return _vanished(seen, attempt, observation)
+    if isinstance(observation.job, Job) and observation.job.state.terminal:
+        return _ended(seen, attempt, observation.job, observation)
+    return _living(seen, attempt, observation, wished, poll_seconds)
+
+
+def _take_in(run: Run, observation: Observation) -> Run:
+    """Write down what was seen of the newest attempt: that its job exists, its step, its seals."""
+    attempt = run.attempt
+    if attempt is None or attempt.ended_at is not None:
+        return run
+    job = observation.job
+    if isinstance(job, Job) and job.ours and attempt.seen_at is None:
+        attempt = replace(attempt, seen_at=observation.now, request=None)
+        run = replace(run, phase=Phase.STARTING, due_at=None, why="the job was created")
+    if isinstance(observation.progress, Progress):
+        progress = observation.progress
+        attempt = replace(
+            attempt,
+            last_step=attempt.last_step if progress.step is None else progress.step,
+            last_step_at=attempt.last_step_at if progress.step is None else progress.step_at,
+            resumed_from_step=(
+                attempt.resumed_from_step if progress.resumed_from_step is None else progress.resumed_from_step
+            ),
+        )
+    if isinstance(observation.seals, Seals):
+        attempt = replace(attempt, sealed_step=observation.seals.newest_step)
+    return _with_attempt(run, attempt)
+
+
+def _without_job(
+    run: Run, observation: Observation, intend: Callable[[Run, int], Intent], wished: StopJob | None
+) -> Step:
+    attempt, job = run.attempt, observation.job
+    if attempt is not None and attempt.ended_at is None and isinstance(job, Job) and not job.ours:
+        # The name is taken by a job that this intent did not ask for. It is not ours to adopt or to stop.
+        said = f"{attempt.job} exists already and was not created for this attempt; the next number is taken."
+        given_up = replace(
+            attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=said, request=None
+        )
+        return Step(_changed(_with_attempt(run, given_up), why=said), (), Keep(said))
+    decision = Keep("the manifest asks for state: stopped") if wished else creation(run, observation)
+    if isinstance(decision, CreateAttempt):
+        return _intend(run, observation, intend, decision)
+    if isinstance(decision, SendIntent) and attempt is not None and attempt.request is not None:
+        return Step(run, (SendCreate(attempt.job, attempt.request),), decision)
+    return Step(run, (), decision)
+
+
+def _intend(
+    run: Run, observation: Observation, intend: Callable[[Run, int], Intent], decision: CreateAttempt
+) -> Step:
+    number = run.next_number
+    kept = run.attempts
+    if run.attempt is not None and run.attempt.ended_at is None:
+        # Never sent: the same number is written anew.
+        number, kept = run.attempt.number, run.attempts[:-1]
+    intent = intend(run, number)
+    attempt = Attempt(
+        number=number,
+        job=intent.job,
+        spec_hash=run.spec_hash,
+        request_digest=intent.request_digest,
+        intended_at=observation.now,
+        request=intent.request,
+        sealed_step=observation.seals.newest_step if isinstance(observation.seals, Seals) else None,
+    )
+    planned = replace(run, attempts=(*kept, attempt), next_number=number + 1, suspicion=None, alerted=False)
+    new = _changed(planned, phase=Phase.STARTING, due_at=None, why=f"creating {intent.job}")
+    return Step(new, (SendCreate(intent.job, intent.request),), decision)
+
+
+def after_create(run: Run, result: CreateResult, now: float) -> Run:
+    """Take in SageMaker's answer to a create. An answer that was lost changes nothing: the next tick looks."""
+    attempt = run.attempt
+    if attempt is None or attempt.ended_at is not None:
+        return run
+    if result.answer is CreateAnswer.CREATED:
+        return _changed(
+            _with_attempt(run, replace(attempt, seen_at=now, request=None)), phase=Phase.STARTING, why="the job was created"
+        )
+    if result.answer not in CAUSE_OF_ANSWER:
+        return run
+    cause, meaning = CAUSE_OF_ANSWER[result.answer]
+    went = restart(
+        cause=cause,
+        basis=f"{meaning}: {result.words}",
+        ledger=run.ledger,
+        sealed_step=run.ledger.best_sealed_step,
+        limits=run.manifest.limits,
+        uid=run.uid,
+        now=now,
+    )
+    if isinstance(went.decision, GiveUp):
+        closed = replace(
+            attempt, ended_at=now, outcome=Outcome.NOT_CREATED, cause=cause, reason=went.decision.reason, request=None
+        )
+        return _fail(_with_attempt(run, closed), went.decision)
+    # The attempt stays as it is, with its number and its request: its name was never used.
+    return _changed(
+        replace(run, ledger=went.ledger), phase=Phase.WAITING, due_at=went.decision.due_at, why=went.decision.reason, cause=cause
+    )
+
+
+def _vanished(run: Run, attempt: Attempt, observation: Observation) -> Step:
+    """SageMaker forgot a job that it had: somebody deleted it. Its checkpoints are still there."""
+    said = f"{attempt.job} was deleted in SageMaker."
+    closed = replace(attempt, ended_at=observation.now, outcome=Outcome.STOPPED, cause=Cause.STOPPED_BY_PERSON, reason=said)
+    decision = RestStopped(f"{said} That is respected: it is not restarted. Set state: stopped, then running, to go on.")
+    return _rest(_with_attempt(run, closed), observation, decision)
+
+
+def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> Step:
+    if not isinstance(observation.seals, Seals):
+        why = observation.seals.why if isinstance(observation.seals, Unknown) else "not read"
+        return Step(run, (), Keep(f"the job is {job.state}; which checkpoints are sealed is unknown: {why}"))
+    diagnosis = None if job.state is JobState.COMPLETED else diagnose(job, attempt, observation.tail)
+    end = ending(
+        state=job.state,
+        diagnosis=diagnosis,
+        manifest=run.manifest,
+        ledger=run.ledger,
+        sealed_step=observation.seals.newest_step,
+        uid=run.uid,
+        now=observation.now,
+    )
+    closed = replace(
+        attempt,
+        ended_at=job.ended_at or observation.now,
+        outcome=OUTCOME_OF_STATE[job.state],
+        cause=diagnosis.cause if diagnosis else None,
+        reason=diagnosis.basis if diagnosis else end.decision.reason,
+    )
+    new = replace(_with_attempt(run, closed), ledger=end.ledger, suspicion=None, alerted=False)
+    actions: tuple[Action, ...] = (RemoveEndRequest(run.team, run.name),) if attempt.asked_at is not None else ()
+    decision = end.decision
+    if isinstance(decision, Succeed):
+        done = _changed(new, phase=Phase.SUCCEEDED, why=decision.reason, cause=None, due_at=None)
+        return Step(_tell(done, "succeeded", decision.reason, key=attempt.job), actions, decision)
+    if isinstance(decision, RestStopped):
+        return replace(_rest(new, observation, decision), actions=actions)
+    if isinstance(decision, GiveUp):
+        return Step(_fail(new, decision), actions, decision)
+    waiting = _changed(new, phase=Phase.WAITING, due_at=decision.due_at, why=decision.reason, cause=decision.cause)
+    return Step(_tell(waiting, "restarted", decision.reason, key=attempt.job), actions, decision)
+
+
+def _living(
+    run: Run, attempt: Attempt, observation: Observation, wished: StopJob | None, poll_seconds: float
+) -> Step:
+    job = observation.job
+    if isinstance(job, Job) and job.state is JobState.TRAINING and attempt.training_at is None:
+        attempt = replace(attempt, training_at=job.training_at or observation.now)
+        run = _with_attempt(run, attempt)
+    if isinstance(job, Job) and job.state is JobState.TRAINING and run.phase is Phase.STARTING:
+        run = _changed(run, phase=Phase.TRAINING, why="training", cause=None)
+    verdict = judge(
+        observation, manifest=run.manifest, training_at=attempt.training_at, before=run.suspicion, poll_seconds=poll_seconds
+    )
+    run = _with_verdict(run, verdict)
+    decision = wished or hang(verdict=verdict, attempt=attempt, watch=run.manifest.watch, now=observation.now)
+    if isinstance(decision, AskToEnd):
+        asked = replace(attempt, hung_at=observation.now, asked_at=observation.now)
+        new = _changed(_with_attempt(run, asked), phase=Phase.STOPPING, why=decision.reason, cause=Cause.HANG)
+        request = EndRequest(attempt.job, attempt.number, decision.reason, observation.now)
+        told = _tell(new, "hung", f"{decision.reason} The agent is asked to end itself.", key=attempt.job)
+        return Step(told, (SendEndRequest(run.team, run.name, request),), decision, verdict)
+    if isinstance(decision, WithdrawRequest):
+        back = replace(attempt, hung_at=None, asked_at=None)
+        new = _changed(_with_attempt(run, back), phase=Phase.TRAINING, why=decision.reason, cause=None)
+        return Step(new, (RemoveEndRequest(run.team, run.name),), decision, verdict)
+    if isinstance(decision, StopJob):
+        stopping = replace(attempt, stopped_at=observation.now)
+        new = _changed(_with_attempt(run, stopping), phase=Phase.STOPPING, why=decision.reason)
+        return Step(new, (SendStop(attempt.job),), decision, verdict)
+    if attempt.stopped_at is not None and isinstance(job, Job) and job.state is not JobState.STOPPING:
+        # The record says that it was stopped and SageMaker does not: the call was lost. Calling again is harmless.
+        return Step(run, (SendStop(attempt.job),), decision, verdict)
+    return Step(run, (), decision, verdict)
+
+
+def _with_verdict(run: Run, verdict: Verdict) -> Run:
+    new = replace(run, suspicion=_suspicion(run.suspicion, verdict), health=f"{verdict.health}: {verdict.basis}")
+    if verdict.alert and not run.alerted:
+        new = _tell(replace(new, alerted=True), "hung", f"Not sure, so nothing is stopped: {verdict.basis}.", key=f"alert-{run.next_number}")
+    if verdict.health in (Health.HEALTHY, Health.STARTING):
+        new = replace(new, alerted=False)
+    return new
+
+
+def _suspicion(before: Suspicion | None, verdict: Verdict) -> Suspicion | None:
+    return before if verdict.health is Health.UNKNOWN else verdict.suspicion
+
+
+def _rest(run: Run, observation: Observation, decision: RestStopped) -> Step:
+    attempt = run.attempt
+    if attempt is not None and attempt.ended_at is None:
+        closed = replace(
+            attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=decision.reason, request=None
+        )
+        run = _with_attempt(run, closed)
+    new = _changed(run, phase=Phase.STOPPED, why=decision.reason, cause=Cause.STOPPED_BY_PERSON, due_at=None)
+    return Step(_tell(new, "stopped", decision.reason, key=str(run.next_number)), (), decision)
+
+
+def _fail(run: Run, decision: GiveUp) -> Run:
+    new = _changed(run, phase=Phase.FAILED, why=decision.reason, cause=decision.cause, due_at=None)
+    return _tell(new, "gave_up", decision.reason, key=str(run.next_number))
+
+
+def _tell(run: Run, kind: str, words: str, *, key: str) -> Run:
+    told = notice(run, kind, words, key=key)
+    return run if told is None else replace(run, notices=(*run.notices, told))
+
+
+def _changed(run: Run, **fields: Any) -> Run:
+    return replace(run, status_due=True, **fields)
+
+
+def _with_attempt(run: Run, attempt: Attempt) -> Run:
+    return replace(run, attempts=(*run.attempts[:-1], attempt))
+
+
+def material(run: Run) -> Run:
+    """The record without what changes at every look. Two records that are equal here need no write."""
+    attempts = tuple(replace(one, last_step=None, last_step_at=None) for one in run.attempts)
+    return replace(run, attempts=attempts, health="", written_at=0.0)
