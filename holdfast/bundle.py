@@ -117,7 +117,7 @@ def stored_gzip(content: bytes) -> bytes:
     """A gzip file (RFC 1952) of stored deflate blocks (RFC 1951, 3.2.4).
 
     Written by hand because compressed bytes differ between zlib, zlib-ng and their versions, and the digest must not.
-    The header has no time and no name, and its operating system is 255, unknown. Training code is small; nothing is lost.
+    The header has no time and no name, and its operating system is 255, unknown. Training code is small.
     """
     most = 0xFFFF
     blocks = [content[at : at + most] for at in range(0, len(content), most)] or [b""]

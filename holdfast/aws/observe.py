@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker.client import SageMakerClient
 
+# SageMaker's answer for an unknown name is a ValidationException, told apart by its text alone; the second is moto's.
+_UNKNOWN_NAME = ("Requested resource not found", "Could not find training job")
+
 
 class Observer:
     """Reads SageMaker, CloudWatch and S3. `now` gives epoch seconds."""
@@ -81,8 +84,7 @@ class Observer:
             answer = self._sagemaker.describe_training_job(TrainingJobName=attempt.job)
             ours = attempt.seen_at is not None or self._is_ours(answer["TrainingJobArn"], run, attempt)
         except FAILED_READ as error:
-            # SageMaker's answer for an unknown name is a ValidationException, told apart by its text alone.
-            missing = code_of(error) in MISSING or "Requested resource not found" in words_of(error)
+            missing = code_of(error) in MISSING or any(text in words_of(error) for text in _UNKNOWN_NAME)
             return Absent() if missing else Unknown(f"DescribeTrainingJob: {words_of(error)}")
         return _job_of(answer, ours)
 

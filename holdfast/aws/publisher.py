@@ -70,4 +70,4 @@ class Publisher:
             Message=notice["body"],
             MessageAttributes={"kind": {"DataType": "String", "StringValue": notice["kind"]}},
         )
-        return answer["MessageId"]
+        return str(answer["MessageId"])

@@ -7,7 +7,7 @@ look at the same run at once, one acts. Whatever is cut short is derived again a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from holdfast.aws.errors import FAILED_READ, words_of
@@ -42,6 +42,10 @@ class Report:
     decision: str
     reason: str
     error: str = ""
+
+    def fields(self) -> dict[str, str]:
+        """For a log line; team and attempt are what people search for."""
+        return {**asdict(self), "team": self.run.partition("/")[0]}
 
 
 class Reconciler:

@@ -38,7 +38,7 @@ class FieldError:
 def read_model(
     model: type[M], document: PlainDocument, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[M | None, tuple[FieldError, ...]]:
-    """The model, or None with every error at once. `elsewhere` explains names that people write and that do not exist."""
+    """The model, or None with every error at once. `elsewhere` explains names that people write for other things."""
     problems = tuple(from_problem(problem) for problem in document.problems)
     if not isinstance(document.value, dict):
         kind = _kind(document.value)
@@ -54,7 +54,7 @@ def read_model(
 
 
 def plain_json(value: Any) -> str:
-    """The value as JSON, without what the parser has reported already: a bad number is null, half a surrogate pair `?`."""
+    """The value as JSON. A bad number is null and half a surrogate pair `?`: the parser has reported them."""
     return json.dumps(_without_surrogates(value), default=lambda _: None)
 
 
@@ -78,6 +78,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     if _squeeze(word) in plain:
         return plain[_squeeze(word)]
     # Long words are junk, and difflib takes time that grows with the square of their length.
+    if len(word) >= 4 and (begun := [name for squeezed, name in plain.items() if squeezed.startswith(_squeeze(word))]):
+        return begun[0]
     near = difflib.get_close_matches(_squeeze(word[:80]), list(plain), n=1, cutoff=0.7)
     return plain[near[0]] if near else None
 
@@ -168,7 +170,11 @@ def _real_path(loc: tuple[int | str, ...], value: Any) -> Path:
 
 
 def _words(
-    model: type[BaseModel], error: ErrorDetails, path: Path, places: Mapping[str, list[str]], elsewhere: Mapping[str, str]
+    model: type[BaseModel],
+    error: ErrorDetails,
+    path: Path,
+    places: Mapping[str, list[str]],
+    elsewhere: Mapping[str, str],
 ) -> tuple[str, str]:
     kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
     name = str(path[-1]) if path else ""
@@ -240,12 +246,14 @@ _PATTERNS = {
 
 def _right(kind: str, value: Any, context: Mapping[str, Any], error: ErrorDetails) -> str:
     if kind == "string_type" and isinstance(value, dict | list | type(None)):
-        return "write a string"
+        return "write a single value"
     if kind == "int_type" and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value.strip()):
         return f"write {int(value)} without quotes"
     if kind in _TYPES:
         return f"write {_TYPES[kind]}"
     if kind == "literal_error":
+        if len(_literals(context)) == 1:
+            return f"write {_literals(context)[0]}"
         near = did_you_mean(value, _literals(context)) if isinstance(value, str) else None
         return f"one of {context['expected']}" + (f"; did you mean {near!r}?" if near else "")
     if kind == "string_pattern_mismatch":
@@ -335,11 +343,11 @@ def _described(model: type[BaseModel], path: Path) -> str:
     choices = _literals({"expected": repr(info.annotation)}) if info and "Literal" in repr(info.annotation) else []
     if len(choices) == 1:
         return f", `{path[-1]}: {choices[0]}`"
-    return f": {info.description}" if info and info.description else ""
+    return f": {' '.join(info.description.split()).rstrip('.')}" if info and info.description else ""
 
 
 def _places(model: type[BaseModel], above: str = "") -> dict[str, list[str]]:
-    """Squeezed field name to the paths where a field of that name lies, to tell people where a misplaced one belongs."""
+    """Squeezed field name to the paths where a field of that name lies: where a misplaced one belongs."""
     places: dict[str, list[str]] = {}
     for name, info in model.model_fields.items():
         path = f"{above}.{name}" if above else name

@@ -6,7 +6,11 @@ import re
 
 # Families whose local NVMe the name does not show with a `d` (EC2 instance store documentation).
 _LOCAL_STORAGE = frozenset(
-    ("g5", "g6", "g6e", "g7", "g7e", "gr6", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200", "trn1", "trn1n", "trn2")
+    {
+        *("g5", "g6", "g6e", "gr6", "g7", "g7e"),
+        *("p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200"),
+        *("trn1", "trn1n", "trn2"),
+    }
 )
 
 
@@ -27,5 +31,5 @@ def has_local_storage(instance_type: str) -> bool:
 
 
 def is_accelerated(instance_type: str) -> bool:
-    """ml.p, ml.g and ml.trn: the types for which MaxPendingTimeInSeconds has an effect (botocore, StoppingCondition)."""
+    """ml.p, ml.g and ml.trn: MaxPendingTimeInSeconds has an effect for these only (botocore, StoppingCondition)."""
     return re.match(r"(p|g|trn)[0-9]", family(instance_type)) is not None

@@ -65,8 +65,8 @@ def advise(manifest: Manifest) -> tuple[str, ...]:
 
 def _names(manifest: Manifest, team: str, run: str, deployment: Deployment) -> Iterator[FieldError]:
     if team not in deployment.job_roles:
-        teams = listed(deployment.job_roles)
-        yield FieldError("", f"lies in the folder of team {shown(team)}, which this deployment does not have", f"teams: {teams}")
+        wrong = f"lies in the folder of team {shown(team)}, which this deployment does not have"
+        yield FieldError("", wrong, f"one of: {listed(deployment.job_roles)}")
     if manifest.name is not None and manifest.name != run:
         yield FieldError("name", f"is {shown(manifest.name)} in a file called {run}", f"write {run}, or leave name out")
 
@@ -111,7 +111,9 @@ def _addresses(manifest: Manifest, team: str, deployment: Deployment) -> Iterato
     if manifest.source is not None:
         yield from _address("source.archive", manifest.source.archive, team, deployment)
         if ".." in manifest.source.entry_point.split("/"):
-            yield FieldError("source.entry_point", "leads out of the tarball with ..", "a path inside it, such as train.py")
+            yield FieldError(
+                "source.entry_point", "leads out of the tarball with ..", "a path inside, such as train.py"
+            )
 
 
 def _address(field: str, uri: str, team: str, deployment: Deployment) -> Iterator[FieldError]:
@@ -152,10 +154,10 @@ def _checkpoint_folder(manifest: Manifest) -> Iterator[FieldError]:
     parts = manifest.checkpoint.local_path.rstrip("/").split("/")
     plain = "/".join(parts)
     if any(part in ("", ".", "..") for part in parts[1:]):
-        yield FieldError("checkpoint.local_path", "has an empty part, . or .. in its path", "a plain path below /opt/ml/")
+        yield FieldError("checkpoint.local_path", "has an empty part, . or .. in it", "a plain path below /opt/ml/")
     elif any(plain == taken or plain.startswith(f"{taken}/") for taken in _TAKEN_FOLDERS):
         yield FieldError(
-            "checkpoint.local_path", f"{plain} is used by SageMaker for something else", "/opt/ml/checkpoints"
+            "checkpoint.local_path", f"{plain} is used by SageMaker for something else", "use /opt/ml/checkpoints"
         )
 
 
@@ -168,7 +170,7 @@ def _hyperparameters(manifest: Manifest, deployment: Deployment) -> Iterator[Fie
     for key, value in manifest.hyperparameters.items():
         field, text = f"hyperparameters.{key[:80]}", scalar_text(value)
         if len(key) > MAX_HYPERPARAMETER_KEY or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", key):
-            yield FieldError(field, "is no name for an option", "letters, digits and . _ -, at most 256 (it is passed as --name)")
+            yield FieldError(field, "is no name for an option", "at most 256 letters, digits and . _ -, as in --name")
         elif key.startswith("sagemaker_"):
             yield FieldError(field, "belongs to SageMaker's own toolkit, which is not used", "remove it")
         if len(text) > MAX_HYPERPARAMETER_VALUE:
@@ -189,8 +191,8 @@ def _environment(manifest: Manifest, deployment: Deployment) -> Iterator[FieldEr
     others = _OWN_ENVIRONMENT | (template.template.environment.keys() if template else set())
     total = len(others | manifest.environment.keys())
     if total > MAX_ENTRIES:
-        room = MAX_ENTRIES - len(others)
-        yield FieldError("environment", f"comes to {total} variables with Holdfast's and the template's", f"at most {room} here")
+        wrong = f"comes to {total} variables with Holdfast's and the template's"
+        yield FieldError("environment", wrong, f"at most {MAX_ENTRIES - len(others)} here")
     for key, value in manifest.environment.items():
         field = f"environment.{key[:80]}"
         if len(key) > 512 or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", key):
@@ -215,7 +217,7 @@ def _size(manifest: Manifest) -> Iterator[FieldError]:
 def _advice(manifest: Manifest) -> Iterator[str]:
     kind = manifest.resources.instance_type
     if manifest.limits.max_pending_seconds is not None and not is_accelerated(kind):
-        yield f"limits.max_pending_seconds has no effect on {kind}; SageMaker applies it to ml.p, ml.g and ml.trn types only."
+        yield f"limits.max_pending_seconds has no effect on {kind}, only on ml.p, ml.g and ml.trn types."
     if has_local_storage(kind) and "volume_size_gb" in manifest.resources.model_fields_set:
         yield f"resources.volume_size_gb has no effect on {kind}, which trains on its local NVMe."
     for channel in manifest.data:
@@ -226,15 +228,15 @@ def _advice(manifest: Manifest) -> Iterator[str]:
             )
         if channel.mode == "Pipe":
             yield (
-                f"data channel {channel.channel}: Pipe gives a FIFO for each epoch, /opt/ml/input/data/{channel.channel}_0 "
-                "and so on, instead of files; the training code has to read it so."
+                f"data channel {channel.channel}: Pipe gives a FIFO an epoch, {channel.channel}_0 and so on, "
+                "instead of files; the training code has to read it so."
             )
         if channel.distribution == "ShardedByS3Key" and manifest.resources.instance_count > 1:
             yield f"data channel {channel.channel}: each host sees its own share of the objects only."
     # aws-ofi-nccl, doc/efa-env-var.md.
     if manifest.environment.get("NCCL_PROTO", "").lower() == "simple":
-        yield "environment.NCCL_PROTO: with aws-ofi-nccl 1.7 and newer it turns the plugin's tuner off and slows training down."
+        yield "environment.NCCL_PROTO: from aws-ofi-nccl 1.7 on it turns the plugin's tuner off, which is slower."
     if manifest.environment.get("FI_PROVIDER", "").lower() == "efa":
         yield "environment.FI_PROVIDER: only aws-ofi-nccl 1.5.0 and older need it; newer ones choose EFA by themselves."
     if manifest.watch.mode == "enforce" and manifest.watch.stall_after_seconds is None:
-        yield "watch.stall_after_seconds is not set: a step that stands still is reported and nothing is stopped for it."
+        yield "watch.stall_after_seconds is not set: a step that stands still is reported, and nothing is stopped."

@@ -123,7 +123,9 @@ def _parse_json(text: str) -> PlainDocument:
         raise _unreadable(f"{word} is not a number", "a finite number; JSON knows no NaN and no Infinity")
 
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_int=_number, parse_float=_number)
+        value = json.loads(
+            text, object_pairs_hook=pairs, parse_constant=constant, parse_int=_number, parse_float=_number
+        )
     except RecursionError:
         raise _too_deep() from None
     # The parser does not say in which object a name is repeated.
@@ -156,11 +158,10 @@ def _check_values(value: Any) -> Iterator[Problem]:
 
 
 def _check_text(path: Path, text: str, line: int | None) -> Iterator[Problem]:
-    # Half of a surrogate pair cannot be encoded, so it could be neither stored nor sent; NUL ends a C string, and both
+    # Half a surrogate pair cannot be encoded, so it could be neither stored nor sent; NUL ends a C string, and both
     # environment and arguments are C strings.
     if re.search("[\ud800-\udfff\x00]", text):
-        shown = tuple(part.encode("ascii", "backslashreplace").decode() if isinstance(part, str) else part for part in path)
-        yield Problem(shown, "has a character that is not text (NUL or half a surrogate pair)", "remove it", line)
+        yield Problem(path, "has a character that is not text (NUL or half a surrogate pair)", "remove it", line)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -178,9 +179,8 @@ class _BadNumber:
     text: str
 
     def problem(self, path: Path, line: int | None) -> Problem:
-        return Problem(
-            path, f"{self.text[:40]} is not a finite number of sensible length", "a finite number, or quotes for text", line
-        )
+        wrong = f"{self.text[:40]} is not a finite number of at most 40 characters"
+        return Problem(path, wrong, "a finite number, or quotes for text", line)
 
 
 def _number(text: str) -> Any:
@@ -214,7 +214,7 @@ def _parse_yaml(text: str) -> PlainDocument:
     try:
         # The event stream of the pure Python parser is produced without recursion, unlike yaml.load's nodes; and the
         # same parser everywhere means the same answer on a laptop and in Lambda.
-        return _YamlReader().read(yaml.parse(text, Loader=yaml.SafeLoader))  # noqa: S506 - events only, builds no objects
+        return _YamlReader().read(yaml.parse(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -268,7 +268,7 @@ class _YamlReader:
         if isinstance(event, DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise _unreadable(f"a second document begins at line {line}", "one document in a file; remove `---`", line)
+                raise _unreadable(f"a second document begins at line {line}", "one document; remove `---`", line)
         elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
             self._open.pop()
         elif isinstance(event, (AliasEvent, ScalarEvent, MappingStartEvent, SequenceStartEvent)):
@@ -300,7 +300,7 @@ class _YamlReader:
 
     def _key(self, holder: _Open, event: _Node, line: int) -> None:
         if not isinstance(event, ScalarEvent):
-            raise _unreadable(f"a key that is no plain name at line {line}", "a name and a colon, such as `name: value`", line)
+            raise _unreadable(f"a key that is no plain name at line {line}", "a name, as in `name: value`", line)
         key = str(event.value)
         path = (*holder.path, key)
         self._refuse_extras(event, path, line)
@@ -336,11 +336,11 @@ class _YamlReader:
 
     def _refuse_extras(self, event: _Node, path: Path, line: int) -> None:
         if isinstance(event, AliasEvent):
-            self._report(Problem(path, f"refers to another value with *{event.anchor}", "write the value out here", line))
+            self._report(Problem(path, f"refers to another value with *{event.anchor}", "write the value out", line))
         elif event.anchor is not None:
             self._report(Problem(path, f"has an anchor, &{event.anchor}", "remove it; values are written out", line))
         if not isinstance(event, AliasEvent) and event.tag is not None:
-            self._report(Problem(path, f"has a tag, {event.tag}", "remove it; only plain values are read", line))
+            self._report(Problem(path, f"has a tag, {event.tag[:60]!a}", "remove it; only plain values are read", line))
 
     def _report(self, problem: Problem) -> None:
         if len(self._problems) < MAX_PROBLEMS:

@@ -24,8 +24,11 @@ _NOT_FOR_A_MANIFEST = "remove it: the deployment's config chooses it, a manifest
 # Squeezed names (lower case, no hyphens or underscores) that people know from SageMaker or elsewhere.
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("role", "rolearn", "executionrole", "iamrole", "vpc", "vpcconfig", "network", "subnets", "subnetids")
-        + ("securitygroups", "securitygroupids", "kmskey", "kmskeyid", "volumekmskeyid", "bucket", "region", "account"),
+        [
+            *("role", "rolearn", "executionrole", "iamrole", "account", "region", "bucket"),
+            *("vpc", "vpcconfig", "network", "subnets", "subnetids", "securitygroups", "securitygroupids"),
+            *("kmskey", "kmskeyid", "volumekmskeyid"),
+        ],
         _NOT_FOR_A_MANIFEST,
     ),
     "team": "remove it: the team is the name of the folder, manifests/<team>/<run>.yaml",
@@ -55,13 +58,17 @@ def read_manifest(text: bytes, *, team: str, run: str, deployment: Deployment) -
     manifest, errors = read_model(Manifest, document, _ELSEWHERE)
     if manifest is not None:
         found = check_manifest(manifest, team=team, run=run, deployment=deployment)
-        return ManifestErrors(_with_lines(found, document)) if found else manifest
+        return _refused(_with_lines(found, document)) if found else manifest
     repaired = _repaired(document, {error.field for error in errors})
     if repaired is None:
-        return ManifestErrors(errors)
+        return _refused(errors)
     found = check_manifest(repaired, team=team, run=run, deployment=deployment)
     more = [error for error in found if not _covered(error.field, {error.field for error in errors})]
-    return ManifestErrors((*errors, *_with_lines(more, document)))
+    return _refused((*errors, *_with_lines(more, document)))
+
+
+def _refused(errors: tuple[FieldError, ...]) -> ManifestErrors:
+    return ManifestErrors(tuple(sorted(errors, key=lambda error: error.line or 0)))
 
 
 def _covered(field: str, known: set[str]) -> bool:
@@ -119,6 +126,7 @@ def _mend(value: dict[str, Any] | list[Any], above: Path, bad: set[str]) -> None
         if above[:-1] == ("data",):
             value.setdefault("channel", f"placeholder-{above[-1]}")
             value.setdefault("s3", "s3://placeholder/placeholder")
-    for name, child in value.items() if isinstance(value, dict) else enumerate(value):
+    children: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    for part, child in children:
         if isinstance(child, dict | list):
-            _mend(child, (*above, name), bad)
+            _mend(child, (*above, part), bad)

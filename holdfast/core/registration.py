@@ -21,13 +21,11 @@ KEPT_ATTEMPTS = 10
 
 # Read by the watcher at each look. All other fields are part of the training job and cannot change while it lives.
 _APPLIED_NOW = ("watch.", "notify.", "state", "limits.max_restarts", "limits.backoff_seconds")
-# Sent in the request, although they are limits.
-_NOT_SPEC = ("name",)
 
 
 @dataclass(frozen=True)
 class Registration:
-    """`run` is None where there is none: a refused manifest of a run that never was. `changed`: `run` has to be written.
+    """`run` is None where a manifest was refused and there is no run. `changed`: `run` has to be written.
 
     `words` is for people. `errors` is empty where the manifest was accepted.
     """
@@ -54,7 +52,8 @@ def register(
     before, after = existing.manifest.generation, manifest.generation
     if after < before:
         wrong = f"is {after}, and the run is at generation {before} already"
-        return refuse(existing, team, name, (FieldError("generation", wrong, f"{before}, or higher once it has finished"),))
+        right = f"{before}, or higher once the run has finished"
+        return refuse(existing, team, name, (FieldError("generation", wrong, right),))
     if after > before:
         return _next_generation(existing, manifest, pins, spec_hash, uid, now)
     if existing.phase in (Phase.SUCCEEDED, Phase.FAILED):
@@ -110,7 +109,7 @@ def name_clash(key: str, siblings: Collection[str]) -> FieldError | None:
 def _same_again(existing: Run) -> Registration:
     if existing.refused:
         run = replace(existing, refused=(), status_due=True)
-        return Registration(run, True, f"{run.id} is as registered before; the refused version in between is forgotten.")
+        return Registration(run, True, f"{run.id} is as registered before; the refused version is forgotten.")
     words = f"{existing.id} is registered in this form already; nothing changes."
     if existing.phase is Phase.STOPPED and existing.manifest.state == "running":
         words += " To resume it, set state: stopped and then state: running."
@@ -215,7 +214,7 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[st
 
 def _flat(manifest: Manifest) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    waiting: list[tuple[str, Any]] = [("", manifest.model_dump(mode="json", exclude=set(_NOT_SPEC)))]
+    waiting: list[tuple[str, Any]] = [("", manifest.model_dump(mode="json", exclude={"name"}))]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, dict):

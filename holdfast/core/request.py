@@ -44,7 +44,7 @@ ENTRYPOINT = ("/bin/sh", "-c", _START)
 def pin(
     manifest: Manifest, deployment: Deployment, *, bundle: str, team: str, source_sha256: str | None = None
 ) -> Pins:
-    """What a newly registered run is held to. `bundle` is `sha256-<hex>`, the digest of the bundle that holds `deployment`.
+    """What a newly registered run is held to. `bundle`, `sha256-<hex>`, is the bundle that holds `deployment`.
 
     `source_sha256` is the hex digest of the team's tarball as it was copied. Raises ValueError where the manifest has a
     source and the digest is missing: that is the caller's mistake, not the author's.

@@ -54,7 +54,7 @@ def _references(field: dict[str, Any]) -> list[str]:
 def _row(name: str, field: dict[str, Any], required: bool, schema: dict[str, Any]) -> str:
     default = "required" if required else _default(field)
     meaning = " ".join(field.get("description", "").split()) or _section_meaning(field, schema)
-    return f"| `{name}` | {_type(field)} | {default} | {meaning} |"
+    return f"| `{name}` | {_type(field)} | {default} | {meaning.replace('<', '&lt;')} |"
 
 
 def _section_meaning(field: dict[str, Any], schema: dict[str, Any]) -> str:
@@ -84,7 +84,7 @@ def _type(field: dict[str, Any]) -> str:
     if "$ref" in field:
         return "section"
     if field.get("type") == "array":
-        return f"list of {_type(field['items'])}" if "enum" not in field["items"] else f"list of {_type(field['items'])}"
+        return f"list of {_type(field['items'])}".replace("list of section", "list of sections")
     if field.get("type") == "object":
         return "mapping of names to values"
     low, high = field.get("minimum"), field.get("maximum")

@@ -56,6 +56,6 @@ def backoff_seconds(first: float, nth: int, uid: str) -> float:
     Full jitter (uniform between zero and the exponential bound) spreads a thousand runs that died in one moment; its
     first wait is kept above a tenth of the bound so that a crash loop cannot spin.
     """
-    bound = min(LONGEST_BACKOFF_SECONDS, float(first) * 2 ** (nth - 1))
+    bound = min(LONGEST_BACKOFF_SECONDS, first * 2.0 ** (nth - 1))
     draw = int.from_bytes(hashlib.sha256(f"{uid}/{nth}".encode()).digest()[:8], "big") / 2**64
     return bound * (0.1 + 0.9 * draw)

@@ -1,0 +1,157 @@
+"""A manifest was dropped: read it, register the run or refuse it in words. Never raises for what is in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.aws.artifacts import Artifacts, SourceError
+from holdfast.aws.errors import FAILED_READ, MISSING, code_of
+from holdfast.aws.publisher import Publisher
+from holdfast.aws.store import ConflictError, Store
+from holdfast.core.deployment import Deployment
+from holdfast.core.field_errors import FieldError
+from holdfast.core.layout import MANIFESTS, ManifestKeyError, parse_manifest_key
+from holdfast.core.manifest import Manifest
+from holdfast.core.model import Notice, Run, spec_hash
+from holdfast.core.read_manifest import ManifestErrors, read_manifest
+from holdfast.core.registration import Registration, name_clash, refusal_notice, refuse, register
+from holdfast.core.request import pin
+from holdfast.core.status import refused_status
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+# One byte more than a manifest may have, so that the reader can say that it is too long without its being fetched whole.
+READ_BYTES = 256 * 1024 + 1
+TRIES = 5
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One line on what became of a manifest."""
+
+    run: str
+    accepted: bool
+    words: str
+
+
+class Intake:
+    """`mint_uid` gives a new uid, `now` epoch seconds, `bundle` the digest of the published release."""
+
+    def __init__(
+        self,
+        *,
+        s3: S3Client,
+        bucket: str,
+        store: Store,
+        artifacts: Artifacts,
+        publisher: Publisher,
+        bundle: Callable[[], str],
+        mint_uid: Callable[[], str],
+        now: Callable[[], float],
+    ) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._store = store
+        self._artifacts = artifacts
+        self._publisher = publisher
+        self._bundle = bundle
+        self._mint_uid = mint_uid
+        self._now = now
+
+    def take(self, key: str) -> Taken:
+        """The object as it is now, whatever the event said of it. Raises botocore's errors and ConflictError."""
+        try:
+            team, name = parse_manifest_key(key)
+        except ManifestKeyError as error:
+            return self._refuse_name(key, str(error))
+        text = self._read(key)
+        if text is None:
+            return Taken(f"{team}/{name}", False, "the manifest is gone; deleting one changes nothing")
+        for _ in range(TRIES):
+            existing = self._store.get(team, name)
+            registration = self._register(existing, key, team, name, text)
+            try:
+                return self._settle(existing, registration, team, name)
+            except ConflictError:
+                continue
+        raise ConflictError(f"{team}/{name}: written by others {TRIES} times in a row")
+
+    def _register(self, existing: Run | None, key: str, team: str, name: str, text: bytes) -> Registration:
+        bundle = self._bundle()
+        deployment = self._artifacts.deployment(bundle)
+        clash = name_clash(key, self._siblings(key))
+        manifest = read_manifest(text, team=team, run=name, deployment=deployment)
+        errors = (*(() if clash is None else (clash,)), *(manifest.errors if isinstance(manifest, ManifestErrors) else ()))
+        if errors or isinstance(manifest, ManifestErrors):
+            return refuse(existing, team, name, errors)
+        try:
+            source = None if manifest.source is None else self._artifacts.take_source(manifest.source.archive, team)
+        except SourceError as error:
+            return refuse(existing, team, name, (FieldError("source.archive", str(error), "a gzipped tarball that is there"),))
+        return self._accept(existing, team, name, manifest, deployment, bundle, source)
+
+    def _accept(
+        self,
+        existing: Run | None,
+        team: str,
+        name: str,
+        manifest: Manifest,
+        deployment: Deployment,
+        bundle: str,
+        source_sha256: str | None,
+    ) -> Registration:
+        return register(
+            existing,
+            manifest,
+            team=team,
+            name=name,
+            pins=pin(manifest, deployment, bundle=bundle, team=team, source_sha256=source_sha256),
+            spec_hash=spec_hash(manifest),
+            uid=self._mint_uid(),
+            now=self._now(),
+        )
+
+    def _settle(self, existing: Run | None, registration: Registration, team: str, name: str) -> Taken:
+        if registration.run is None:
+            self._publisher.put_status(
+                team, name, refused_status(team, name, tuple(str(one) for one in registration.errors), self._now())
+            )
+            self._publisher.notify(refusal_notice(team, name, registration.errors))
+        elif registration.changed:
+            # The status object is due on the record, so a crash after this line leaves it to the next tick.
+            saved = self._store.save(registration.run)
+            self._publisher.status(saved, self._now())
+        return Taken(f"{team}/{name}", registration.accepted, registration.words)
+
+    def _refuse_name(self, key: str, words: str) -> Taken:
+        """A file whose place names no run: its author finds the status at the same place below status/."""
+        place = key.removeprefix(MANIFESTS)
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", place) and ".." not in place:
+            team, name = place.split("/")
+            stem = name.rpartition(".")[0] or name
+            self._publisher.put_status(team, stem, refused_status(team, stem, (words,), self._now()))
+        shown = re.sub(r"[^A-Za-z0-9_./-]", "?", place)[:200]
+        self._publisher.notify(
+            Notice(id=f"refused-name/{shown}", kind="refused", subject="Holdfast: manifest refused", body=words)
+        )
+        return Taken(shown, False, words)
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            # A range, since a stranger may drop ten gigabytes. An empty object has no range to give.
+            return self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{READ_BYTES - 1}")["Body"].read()
+        except FAILED_READ as error:
+            if code_of(error) in ("InvalidRange", "416"):
+                return b""
+            if code_of(error) in MISSING:
+                return None
+            raise
+
+    def _siblings(self, key: str) -> tuple[str, ...]:
+        stem = key.rpartition(".")[0]
+        page = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=f"{stem}.", MaxKeys=100)
+        return tuple(one["Key"] for one in page.get("Contents", []))

@@ -1,0 +1,79 @@
+"""What the commands that need no AWS read from this machine: the manifest, the account's config and the source tree."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import holdfast
+from holdfast.bundle import Bundle, BundleError, build_bundle
+from holdfast.core.field_errors import FieldError
+from holdfast.core.layout import ManifestKeyError, manifest_key, parse_manifest_key
+from holdfast.core.manifest import Manifest
+from holdfast.core.plain_document import MAX_BYTES
+from holdfast.core.read_config import ConfigError, read_config
+from holdfast.core.read_manifest import ManifestErrors, read_manifest
+
+
+class CannotBeginError(Exception):
+    """A file that is missing, a config that is wrong: in words; exit code 2."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One manifest, read against one deployment. `manifest` is None where there are errors."""
+
+    team: str
+    run: str
+    bundle: Bundle
+    manifest: Manifest | None
+    errors: tuple[FieldError, ...]
+
+
+def source_tree() -> Path:
+    """The tree that this package runs from; it holds job_templates/, holdfast_agent/ and config/."""
+    return Path(holdfast.__file__).resolve().parent.parent
+
+
+def read(manifest: Path, *, config: Path | None, team: str | None, run: str | None, root: Path) -> Reading:
+    """Default are the sandbox's config, and the folder's and the file's name. Raises CannotBeginError."""
+    bundle = _bundle(config or root / "config" / "sandbox.yaml", root)
+    folder = team or manifest.resolve().parent.name
+    key = manifest_key(folder, run) if run else f"manifests/{folder}/{manifest.name}"
+    try:
+        said_team, said_run = parse_manifest_key(key)
+    except ManifestKeyError as error:
+        hint = "rename it, or give --team and --run, the names that it will have in the bucket"
+        return Reading(folder, run or manifest.stem, bundle, None, (FieldError("", str(error), hint),))
+    found = read_manifest(_bytes(manifest), team=said_team, run=said_run, deployment=bundle.deployment)
+    if isinstance(found, ManifestErrors):
+        return Reading(said_team, said_run, bundle, None, found.errors)
+    return Reading(said_team, said_run, bundle, found, ())
+
+
+def archive_sha256(archive: Path) -> str:
+    """Hex digest of a tarball on this machine. Raises CannotBeginError."""
+    try:
+        with archive.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CannotBeginError(f"{archive}: cannot be read ({error.strerror})") from None
+
+
+def _bundle(config: Path, root: Path) -> Bundle:
+    try:
+        return build_bundle(root, read_config(config.read_bytes(), str(config)))
+    except OSError as error:
+        raise CannotBeginError(f"{error.filename}: cannot be read ({error.strerror})") from None
+    except (ConfigError, BundleError) as error:
+        raise CannotBeginError(str(error)) from None
+
+
+def _bytes(manifest: Path) -> bytes:
+    try:
+        with manifest.open("rb") as file:
+            # One byte more than is allowed tells "too long" from "just fits", whatever the file's size.
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CannotBeginError(f"{manifest}: cannot be read ({error.strerror})") from None

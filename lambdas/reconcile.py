@@ -1,0 +1,39 @@
+"""Triggers: the schedule (all active runs) and a training job's state change (that job's run). One and the same path."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, event_source
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from holdfast.aws.settings import ReconcileSettings
+from lambdas.wiring import reconciler_of
+
+SWEEP_SECONDS = 45.0  # of the function's 55: what did not fit is derived again at the next tick
+
+logger = Logger(service="reconcile")
+tracer = Tracer(service="reconcile")
+metrics = Metrics(namespace="Holdfast", service="reconcile")
+part = reconciler_of(ReconcileSettings.from_env(os.environ))
+
+
+@logger.inject_lambda_context(correlation_id_path="id")
+@tracer.capture_lambda_handler(capture_response=False)
+@metrics.log_metrics
+@event_source(data_class=EventBridgeEvent)
+def handler(event: EventBridgeEvent, context: LambdaContext) -> dict[str, Any]:
+    part.publisher.idempotency.register_lambda_context(context)
+    # An event carries a name, never a verdict: what it says of the job's status is not looked at.
+    job = event.detail.get("TrainingJobName") if event.source == "aws.sagemaker" else None
+    reconciler = part.reconciler
+    reports = reconciler.sweep(seconds=SWEEP_SECONDS) if job is None else reconciler.for_job(job, seconds=SWEEP_SECONDS)
+    for report in reports:
+        log = logger.error if report.error else logger.info
+        log("run", extra=report.fields())
+    metrics.add_metric(name="RunsLookedAt", unit=MetricUnit.Count, value=len(reports))
+    metrics.add_metric(name="RunsFailed", unit=MetricUnit.Count, value=sum(1 for one in reports if one.error))
+    return {"runs": len(reports)}

@@ -1,0 +1,127 @@
+"""Puts the parts together from a function's settings. Runs once a cold start; the only place that makes clients."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+
+import boto3
+from aws_lambda_powertools.utilities import parameters
+from botocore.config import Config
+
+from holdfast.aws.act import Actor
+from holdfast.aws.artifacts import Artifacts
+from holdfast.aws.evidence import Evidence
+from holdfast.aws.intake import Intake
+from holdfast.aws.observe import Observer
+from holdfast.aws.publisher import Publisher
+from holdfast.aws.reconciler import Reconciler
+from holdfast.aws.settings import IntakeSettings, ReconcileSettings
+from holdfast.aws.store import DynamoStore
+from holdfast.core.model import Run
+from holdfast.core.reconcile import Intent
+from holdfast.core.request import build_request, request_digest
+
+# A call that hangs must not eat the tick: the next one looks again in a minute.
+CLIENTS = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+METRIC_PERIODS = (10, 30, 60)
+BUNDLE_KEPT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class IntakePart:
+    intake: Intake
+    publisher: Publisher
+
+
+@dataclass(frozen=True)
+class ReconcilePart:
+    reconciler: Reconciler
+    publisher: Publisher
+
+
+def intake_of(settings: IntakeSettings) -> IntakePart:
+    session = boto3.Session()
+    s3 = session.client("s3", config=CLIENTS)
+    dynamodb = session.client("dynamodb", config=CLIENTS)
+    publisher = Publisher(
+        s3=s3,
+        sns=session.client("sns", config=CLIENTS),
+        dynamodb=dynamodb,
+        bucket=settings.bucket,
+        topic_arn=settings.topic_arn,
+        table=settings.table,
+    )
+    provider = parameters.SSMProvider(boto3_client=session.client("ssm", config=CLIENTS))
+    intake = Intake(
+        s3=s3,
+        bucket=settings.bucket,
+        store=DynamoStore(dynamodb, settings.table),
+        artifacts=Artifacts(s3=s3, bucket=settings.bucket),
+        publisher=publisher,
+        bundle=lambda: str(provider.get(settings.bundle_parameter, max_age=BUNDLE_KEPT_SECONDS)),
+        mint_uid=lambda: uuid.uuid4().hex,
+        now=time.time,
+    )
+    return IntakePart(intake, publisher)
+
+
+def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
+    session = boto3.Session()
+    s3 = session.client("s3", config=CLIENTS)
+    sagemaker = session.client("sagemaker", config=CLIENTS)
+    dynamodb = session.client("dynamodb", config=CLIENTS)
+    publisher = Publisher(
+        s3=s3,
+        sns=session.client("sns", config=CLIENTS),
+        dynamodb=dynamodb,
+        bucket=settings.bucket,
+        topic_arn=settings.topic_arn,
+        table=settings.table,
+    )
+    evidence = Evidence(
+        cloudwatch=session.client("cloudwatch", config=CLIENTS),
+        logs=session.client("logs", config=CLIENTS),
+        # CloudWatch takes 10, 30 and multiples of 60; SageMaker's own metrics come once a minute.
+        period_seconds=max(period for period in METRIC_PERIODS if period <= max(settings.poll_seconds, 10)),
+    )
+    observer = Observer(
+        sagemaker=sagemaker,
+        s3=s3,
+        evidence=evidence,
+        bucket=settings.bucket,
+        environment=settings.environment,
+        now=time.time,
+    )
+    reconciler = Reconciler(
+        store=DynamoStore(dynamodb, settings.table),
+        observer=observer,
+        actor=Actor(sagemaker=sagemaker, s3=s3, bucket=settings.bucket),
+        publisher=publisher,
+        intend=Compiler(Artifacts(s3=s3, bucket=settings.bucket)).intend,
+        now=time.time,
+        poll_seconds=settings.poll_seconds,
+        status_refresh_seconds=settings.status_refresh_seconds,
+    )
+    return ReconcilePart(reconciler, publisher)
+
+
+class Compiler:
+    """Compiles the request of an attempt from the run's own pins, so that an upgrade changes no running lineage."""
+
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._artifacts = artifacts
+
+    def intend(self, run: Run, number: int) -> Intent:
+        request = build_request(
+            deployment=self._artifacts.deployment(run.pins.bundle),
+            team=run.team,
+            run=run.name,
+            uid=run.uid,
+            manifest=run.manifest,
+            pins=run.pins,
+            attempt_number=number,
+            spec_hash=run.spec_hash,
+        )
+        return Intent(request["TrainingJobName"], request, request_digest(request))
