@@ -1,0 +1,1 @@
+"""The demonstration: real stacks, real Lambdas, real training processes, one real hang."""
