@@ -1,0 +1,128 @@
+"""`python -m sandbox.demo`: brings up the embedded cloud, deploys the stacks, and shows three manifests go their ways.
+
+Prints as it happens, ends with a table, and writes the same to .sandbox/summary.json. Exit code 0 only if every
+invariant holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.core.config import AccountConfig
+from holdfast.core.read_config import read_config
+from sandbox.cloud.deploy import CdkApp, DeployError, deploy
+from sandbox.cloud.lifecycle import CloudError, new_state_dir, running_cloud
+from sandbox.cloud.ticker import Ticker
+from sandbox.demo.account import Account
+from sandbox.demo.scene import DemoError, Scene
+from sandbox.demo.summary import invariants, refused_row, row
+from sandbox.sagemaker.client import FaultClient
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONFIG = "config/sandbox.yaml"
+STATE = Path(".sandbox")
+WRONG_IN_BAD = (
+    "name",
+    "template",
+    "resources.instance_type",
+    "resources.instance_count",
+    "resources.volume_size_gb",
+    "data[0].s3",
+    "watch.stall_after_seconds",
+    "role",
+)
+
+
+class Stage:
+    """Prints lines with the seconds since the start and the run they are about."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        # soft_wrap: a line that is piped into a file must stay one line.
+        self.console = Console(highlight=False, soft_wrap=True)
+
+    def say(self, who: str, words: str) -> None:
+        self.console.print(f"{time.monotonic() - self._began:6.1f} s  {who:<9} {words}", markup=False)
+
+
+def main() -> int:
+    stage = Stage()
+    config = read_config((REPOSITORY / CONFIG).read_text())
+    try:
+        document = perform(stage, config)
+    except (DemoError, DeployError, CloudError) as error:
+        stage.say("demo", f"FAILED: {error}")
+        return 1
+    except KeyboardInterrupt:
+        stage.say("demo", "interrupted; everything it started has been ended")
+        return 130
+    STATE.mkdir(exist_ok=True)
+    (STATE / "summary.json").write_text(json.dumps(document, indent=1) + "\n")
+    show(stage.console, document)
+    broken = [name for name, holds in document["invariants"].items() if not holds]
+    stage.say("demo", f"FAILED: {', '.join(broken)}" if broken else "every invariant holds; see .sandbox/summary.json")
+    return 1 if broken else 0
+
+
+def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
+    """The whole demo; its summary. Nothing that it started runs on after it."""
+    with running_cloud(new_state_dir(STATE), region=config.region, account=config.account) as cloud:
+        stage.say("cloud", f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
+        app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
+        outputs = deploy(cloud, app, environment=os.environ, report=lambda words: stage.say("deploy", words))
+        storage, plane = outputs[f"holdfast-{config.environment}-storage"], outputs[f"holdfast-{config.environment}-control-plane"]
+        account = Account(cloud, bucket=storage["BucketName"], table=storage["TableName"])
+        faults = FaultClient(cloud.endpoint_url, region=cloud.region, access_key_id="test", secret_access_key="test")
+        scene = Scene(account, faults, say=stage.say)
+
+        def failed(words: str) -> None:
+            stage.say("ticker", words)
+
+        with Ticker(cloud, plane["ReconcileFunction"], every_seconds=config.poll_seconds, on_failure=failed):
+            healthy, frozen = scene.drop("healthy"), scene.drop("frozen")
+            refused = scene.refused(scene.drop("bad"))
+            told, retold = scene.play(healthy, frozen)
+        return {
+            "runs": [row(told), row(retold), refused_row("research/bad", refused)],
+            "invariants": invariants(told, retold, refused, WRONG_IN_BAD),
+        }
+
+
+def show(console: Console, document: dict[str, Any]) -> None:
+    table = Table(title="What became of the three manifests")
+    for column in ("run", "phase", "attempts", "cause", "hang to\ndetected", "detected\nto stopped", "detected to\ntraining again"):
+        table.add_column(column)
+    table.add_column("steps lost", justify="right")
+    table.add_column("final step", justify="right")
+    for one in document["runs"]:
+        table.add_row(
+            one["name"],
+            one["phase"],
+            str(len(one["attempts"])),
+            one["cause"] or "",
+            *(
+                _seconds(one[name])
+                for name in ("seconds_hang_to_detected", "seconds_detected_to_stopped", "seconds_detected_to_training")
+            ),
+            "" if one["steps_lost"] is None else str(one["steps_lost"]),
+            "" if one["final_step"] is None else f"{one['final_step']} of {one['target_step']}",
+        )
+    console.print(table)
+    for name, holds in document["invariants"].items():
+        console.print(f"  {'holds ' if holds else 'BROKEN'} {name.replace('_', ' ')}", markup=False)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

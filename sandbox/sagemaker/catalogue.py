@@ -1,0 +1,117 @@
+"""The account's training jobs: found by name or ARN, listed in pages as ListTrainingJobs does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from typing import Any
+
+from sandbox.sagemaker.record import TrainingJob
+
+JsonObject = dict[str, Any]
+
+DEFAULT_PAGE = 10
+"""MaxResults (API reference, ListTrainingJobs)."""
+
+
+class NameTaken(Exception):
+    """A job of this name exists; it is the argument."""
+
+
+class InvalidToken(ValueError):
+    """NextToken was not given out by this service."""
+
+
+class Catalogue:
+    """Thread-safe. A job's name stays taken for as long as the emulator lives (there is no DeleteTrainingJob here)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, TrainingJob] = {}
+
+    def add(self, job: TrainingJob) -> None:
+        """Raises NameTaken."""
+        with self._lock:
+            holder = self._jobs.setdefault(job.name, job)
+        if holder is not job:
+            raise NameTaken(holder)
+
+    def remove(self, job: TrainingJob) -> None:
+        with self._lock:
+            self._jobs.pop(job.name, None)
+
+    def named(self, name: str) -> TrainingJob | None:
+        with self._lock:
+            return self._jobs.get(name)
+
+    def with_arn(self, arn: str) -> TrainingJob | None:
+        with self._lock:
+            return next((job for job in self._jobs.values() if job.arn == arn), None)
+
+    def page(self, query: JsonObject) -> JsonObject:
+        """The body of ListTrainingJobs. Raises InvalidToken.
+
+        StatusEquals filters after the page was taken, as AWS does (see the note in the API reference): a page may hold
+        fewer jobs than MaxResults, or none, while NextToken goes on.
+        """
+        with self._lock:
+            jobs = list(self._jobs.values())
+        jobs = [job for job in jobs if _selected(job, query)]
+        jobs.sort(key=_order(query.get("SortBy", "CreationTime")), reverse=query.get("SortOrder") == "Descending")
+        start, end, more = _slice(len(jobs), query)
+        wanted = query.get("StatusEquals")
+        summaries = [job.summary() for job in jobs[start:end]]
+        body: JsonObject = {
+            "TrainingJobSummaries": [
+                summary for summary in summaries if wanted is None or summary["TrainingJobStatus"] == wanted
+            ]
+        }
+        return {**body, "NextToken": more} if more else body
+
+
+def page_of_tags(tags: dict[str, str], query: JsonObject) -> JsonObject:
+    """The body of ListTags. Raises InvalidToken."""
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    start, end, more = _slice(len(listed), {"MaxResults": 50, **query})
+    body: JsonObject = {"Tags": listed[start:end]}
+    return {**body, "NextToken": more} if more else body
+
+
+def _selected(job: TrainingJob, query: JsonObject) -> bool:
+    # AWS tracks no warm pool and no training plan for these jobs: the sandbox has neither.
+    if "WarmPoolStatusEquals" in query or "TrainingPlanArnEquals" in query:
+        return False
+    modified = job.last_modified
+    return (
+        query.get("NameContains", "") in job.name
+        and query.get("CreationTimeAfter", float("-inf")) < job.created < query.get("CreationTimeBefore", float("inf"))
+        and query.get("LastModifiedTimeAfter", float("-inf")) < modified
+        and modified < query.get("LastModifiedTimeBefore", float("inf"))
+    )
+
+
+def _order(by: str) -> Any:
+    keys = {
+        "Name": lambda job: (job.name,),
+        "CreationTime": lambda job: (job.created, job.name),
+        "Status": lambda job: (job.status, job.created, job.name),
+    }
+    return keys[by]
+
+
+def _slice(total: int, query: JsonObject) -> tuple[int, int, str | None]:
+    start = _from_token(query["NextToken"]) if "NextToken" in query else 0
+    end = start + int(query.get("MaxResults", DEFAULT_PAGE))
+    return start, end, _to_token(end) if end < total else None
+
+
+def _to_token(offset: int) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"offset": offset}).encode()).decode()
+
+
+def _from_token(token: str) -> int:
+    try:
+        return int(json.loads(base64.urlsafe_b64decode(token.encode()))["offset"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidToken("Invalid NextToken") from None
