@@ -42,13 +42,14 @@ METRIC_REGEXES: Dict[str, str] = {
     "holdfast:step": r"\[holdfast/[0-9]+\] phase=step .*step=([0-9]+)",
     "holdfast:loss": r"\[holdfast/[0-9]+\] phase=step .*loss=([0-9.eE+-]+|nan|inf)",
     "holdfast:tokens_per_second": r"\[holdfast/[0-9]+\] phase=step .*tokens_per_second=([0-9.eE+-]+)",
+    "holdfast:resumed_step": r"\[holdfast/[0-9]+\] phase=resume .*step=([0-9]+)",
     "holdfast:sealed_step": r"\[holdfast/[0-9]+\] phase=sealed .*step=([0-9]+)",
 }
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """One heartbeat line. `step` counts optimizer steps from the run's first; throughput is tokens (or samples) a second."""
+    """One heartbeat line. `step` counts optimizer steps from the run's first; throughput is in tokens a second."""
 
     phase: str
     attempt: int
@@ -77,7 +78,7 @@ def render_heartbeat(beat: Heartbeat) -> str:
 
 
 def parse_heartbeat(line: str) -> Optional[Heartbeat]:
-    """The heartbeat in a log line (anywhere in it: launchers prefix lines), or None when there is none that is whole."""
+    """The heartbeat in a log line (anywhere in it: launchers prefix lines), or None where there is no whole one."""
     found = _LINE.search(line[:4096])
     if found is None:
         return None
@@ -249,7 +250,7 @@ class JobContext:
         return {_env_name(field.name): str(getattr(self, field.name)) for field in fields(self)}
 
     @staticmethod
-    def from_env(env: Mapping[str, str]) -> "JobContext":
+    def from_env(env: Mapping[str, str]) -> JobContext:
         """Raises ContractError that names each variable that is missing or malformed."""
         values: Dict[str, Any] = {}
         wrong: List[str] = []

@@ -58,7 +58,7 @@ def validate(
     """
     reading = _read(manifest, config, team, run)
     accepted = _accepted_or_exit(reading, as_json)
-    notes = advise(accepted)
+    notes = advise(accepted, reading.bundle.deployment)
     if as_json:
         render.print_json(Console(), render.verdict_document(reading.team, reading.run, (), notes))
     else:
@@ -98,7 +98,7 @@ def request(
         attempt_number=attempt,
         spec_hash=spec_hash(accepted),
     )
-    render.print_notes(Console(stderr=True), advise(accepted))
+    render.print_notes(Console(stderr=True), advise(accepted, reading.bundle.deployment))
     if as_json:
         render.print_json(Console(), document)
     else:
@@ -107,7 +107,7 @@ def request(
 
 @app.command()
 def schema() -> None:
-    """Write what is generated from the manifest's model into the source tree: its JSON Schema and its reference page."""
+    """Write the manifest's JSON Schema and its reference page, generated from the model, into the source tree."""
     for path, text in ((SCHEMA_PATH, render_schema()), (REFERENCE_PATH, render_reference())):
         (source_tree() / path).write_text(text, encoding="utf-8")
         typer.echo(path)

@@ -38,6 +38,7 @@ def source_tree() -> Path:
 
 def read(manifest: Path, *, config: Path | None, team: str | None, run: str | None, root: Path) -> Reading:
     """Default are the sandbox's config, and the folder's and the file's name. Raises CannotBeginError."""
+    text = _bytes(manifest)
     bundle = _bundle(config or root / "config" / "sandbox.yaml", root)
     folder = team or manifest.resolve().parent.name
     key = manifest_key(folder, run) if run else f"manifests/{folder}/{manifest.name}"
@@ -46,7 +47,7 @@ def read(manifest: Path, *, config: Path | None, team: str | None, run: str | No
     except ManifestKeyError as error:
         hint = "rename it, or give --team and --run, the names that it will have in the bucket"
         return Reading(folder, run or manifest.stem, bundle, None, (FieldError("", str(error), hint),))
-    found = read_manifest(_bytes(manifest), team=said_team, run=said_run, deployment=bundle.deployment)
+    found = read_manifest(text, team=said_team, run=said_run, deployment=bundle.deployment)
     if isinstance(found, ManifestErrors):
         return Reading(said_team, said_run, bundle, None, found.errors)
     return Reading(said_team, said_run, bundle, found, ())

@@ -65,7 +65,8 @@ class AccountConfig(_Strict):
     output_kms_key_arn: str | None = None
     functions: Functions = Functions()
     retain_data: bool = Field(default=True, description="Keep bucket and table when the stacks are deleted.")
-    tags: dict[str, str] = Field(default_factory=dict)
+    # CreateTrainingJob takes 50 tags, of which seven are Holdfast's own.
+    tags: dict[str, str] = Field(default_factory=dict, max_length=40)
 
     @model_validator(mode="after")
     def _ticks_that_aws_can_give(self) -> AccountConfig:

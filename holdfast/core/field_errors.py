@@ -244,6 +244,11 @@ _PATTERNS = {
 }
 
 
+def pattern_words(field: str) -> str | None:
+    """What the pattern of the field of that name means; None for a field whose pattern has no words."""
+    return _PATTERNS.get(field)
+
+
 def _right(kind: str, value: Any, context: Mapping[str, Any], error: ErrorDetails) -> str:
     if kind == "string_type" and isinstance(value, dict | list | type(None)):
         return "write a single value"

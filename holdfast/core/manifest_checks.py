@@ -58,9 +58,9 @@ def check_manifest(manifest: Manifest, *, team: str, run: str, deployment: Deplo
     )
 
 
-def advise(manifest: Manifest) -> tuple[str, ...]:
+def advise(manifest: Manifest, deployment: Deployment) -> tuple[str, ...]:
     """What is allowed and may surprise, in words."""
-    return tuple(_advice(manifest))
+    return (*_advice(manifest), *_options(manifest, deployment))
 
 
 def _names(manifest: Manifest, team: str, run: str, deployment: Deployment) -> Iterator[FieldError]:
@@ -212,6 +212,18 @@ def _size(manifest: Manifest) -> Iterator[FieldError]:
     if size > MAX_MANIFEST_BYTES:
         most = f"at most {MAX_MANIFEST_BYTES:,}; put long values into a file below data/<team>/"
         yield FieldError("", f"comes to {size:,} bytes of values", most)
+
+
+def _options(manifest: Manifest, deployment: Deployment) -> Iterator[str]:
+    """Only advice: a script may take options that its template gives no default for."""
+    known = deployment.templates[manifest.template].template.hyperparameters
+    if manifest.source is not None or not known:
+        return
+    for name in sorted(manifest.hyperparameters.keys() - known.keys()):
+        near = did_you_mean(name, known)
+        yield f"hyperparameters.{name}: {manifest.template} has no default for it" + (
+            f"; did you mean {near}?" if near else "."
+        )
 
 
 def _advice(manifest: Manifest) -> Iterator[str]:

@@ -55,6 +55,10 @@ class DocumentError(ValueError):
         self.problem = problem
 
 
+class _NotYamlError(DocumentError):
+    """The text breaks YAML's grammar."""
+
+
 @dataclass(frozen=True)
 class PlainDocument:
     """`problems` are faults beside which the rest could still be read, so that the rest is reported at once with them.
@@ -71,8 +75,8 @@ def parse_document(text: bytes) -> PlainDocument:
     """Raises DocumentError, in words, for a text that is too long, not UTF-8, neither YAML nor JSON, or too deep."""
     if len(text) > MAX_BYTES:
         raise _unreadable(
-            f"the file has {len(text):,} bytes",
-            f"at most {MAX_BYTES:,} bytes (256 KiB); put data and code under data/<team>/ and name their address",
+            f"the file is longer than {MAX_BYTES:,} bytes (256 KiB)",
+            "put data and code below data/<team>/ and name their address",
         )
     decoded = _decode(text)
     if not decoded.strip():
@@ -85,7 +89,7 @@ def parse_document(text: bytes) -> PlainDocument:
         # `{a: 1}` is YAML and not JSON. Where it is neither, the first brace says that JSON was meant.
         try:
             return _parse_yaml(decoded)
-        except DocumentError:
+        except _NotYamlError:
             raise _unreadable(
                 f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
                 "correct the text there; everything up to that place could be read",
@@ -219,11 +223,9 @@ def _parse_yaml(text: str) -> PlainDocument:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         context = f" ({error.context})" if error.context else ""
-        raise _unreadable(
-            f"not YAML: {error.problem or 'unreadable'}{where}{context}",
-            "check indentation, colons and quotes there",
-            mark.line + 1 if mark else None,
-        ) from None
+        wrong = f"not YAML: {error.problem or 'unreadable'}{where}{context}"
+        line = mark.line + 1 if mark else None
+        raise _NotYamlError(Problem((), wrong, "check indentation, colons and quotes there", line)) from None
     except yaml.YAMLError as error:
         # ReaderError: a control character.
         said = str(error).splitlines()[0] if str(error) else "unreadable"

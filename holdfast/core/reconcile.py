@@ -37,6 +37,10 @@ from holdfast.core.model import Attempt, Cause, JobState, Outcome, Phase, Run, S
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
 
+# A job that was just created may not be described for a moment (assumed: AWS documents no read-after-write here). Taking
+# that moment for a deletion would end a run whose job lives.
+SETTLES_SECONDS = 120.0
+
 
 @dataclass(frozen=True)
 class SendCreate:
@@ -174,9 +178,8 @@ def after_create(run: Run, result: CreateResult, now: float) -> Run:
     if attempt is None or attempt.ended_at is not None:
         return run
     if result.answer is CreateAnswer.CREATED:
-        return _changed(
-            _with_attempt(run, replace(attempt, seen_at=now, request=None)), phase=Phase.STARTING, why="the job was created"
-        )
+        seen = _with_attempt(run, replace(attempt, seen_at=now, request=None))
+        return _changed(seen, phase=Phase.STARTING, why="the job was created", due_at=None, cause=None)
     if result.answer not in CAUSE_OF_ANSWER:
         return run
     cause, meaning = CAUSE_OF_ANSWER[result.answer]
@@ -202,6 +205,8 @@ def after_create(run: Run, result: CreateResult, now: float) -> Run:
 
 def _vanished(run: Run, attempt: Attempt, observation: Observation) -> Step:
     """SageMaker forgot a job that it had: somebody deleted it. Its checkpoints are still there."""
+    if attempt.seen_at is not None and observation.now - attempt.seen_at < SETTLES_SECONDS:
+        return Step(run, (), Keep(f"{attempt.job} is not described yet; it was created a moment ago"))
     said = f"{attempt.job} was deleted in SageMaker."
     closed = replace(attempt, ended_at=observation.now, outcome=Outcome.STOPPED, cause=Cause.STOPPED_BY_PERSON, reason=said)
     decision = RestStopped(f"{said} That is respected: it is not restarted. Set state: stopped, then running, to go on.")

@@ -26,7 +26,9 @@ def install() -> None:
 
 
 def _with_log_streams(extract: Callable[..., str]) -> Callable[..., str]:
-    def extract_resource_arn(service: str, method: str, path: str, headers: dict[str, str], body: bytes, *rest: Any) -> str:
+    def extract_resource_arn(
+        service: str, method: str, path: str, headers: dict[str, str], body: bytes, *rest: Any
+    ) -> str:
         arn = extract(service, method, path, headers, body, *rest)
         operation = headers.get("x-amz-target", "").rpartition(".")[2]
         if service != "logs" or operation not in _ON_THE_STREAM or ":log-group:" not in arn:

@@ -43,12 +43,29 @@ _ACTIONS = "ministack.core.iam_actions"
 _EVALUATOR = "ministack.core.iam_evaluator"
 _EC2 = "ministack.services.ec2"
 _LAMBDA = "ministack.services.lambda_svc"
+_LOGS = "ministack.services.cloudwatch_logs"
 _PROVISIONERS = "ministack.services.cloudformation.provisioners"
 
 HOOKS: tuple[Hook, ...] = (
-    _function(_APP, "app", "scope receive send", "serving all of AWS from one process (emulator.py)"),
-    _data(_APP, "AUTH", bool, "enforcing IAM (emulator.py)"),
+    _function(_APP, "app", "scope receive send", "serving all of AWS from one process (server.py)"),
+    _data(_APP, "AUTH", bool, "enforcing IAM (server.py)"),
     _data(_APP, "SERVICE_HANDLERS", dict, "plugging services in (services.py)"),
+    _function(_LOGS, "_filter_log_events", "data", "stream prefixes and pages (log_events.py)"),
+    _function(_LOGS, "_compile_filter_pattern", "raw", "patterns of alternatives (log_events.py)"),
+    _function(_LOGS, "_resolve_log_group_name", "data", "stream prefixes and pages (log_events.py)"),
+    Hook(module=_LOGS, name="_log_groups", used_for="stream prefixes and pages (log_events.py)"),
+    _function(
+        "ministack.core.responses",
+        "json_response",
+        "data status content_type",
+        "stream prefixes and pages (log_events.py)",
+    ),
+    _function(
+        "ministack.core.responses",
+        "error_response_json",
+        "code message status extra message_key content_type",
+        "stream prefixes and pages (log_events.py)",
+    ),
     _data("ministack.core.router", "SERVICE_PATTERNS", dict, "routing plugged-in services (services.py)"),
     _data(_ACTIONS, "SERVICE_TO_IAM_NAMESPACE", dict, "authorizing plugged-in services (services.py)"),
     _function(
@@ -90,6 +107,10 @@ HOOKS: tuple[Hook, ...] = (
     ),
     _function("ministack.core.responses", "set_request_account_id", "access_key_id", "service events (eventbridge.py)"),
     _function("ministack.core.responses", "set_request_region", "region", "service events (eventbridge.py)"),
+    _function("ministack.core.responses", "get_account_id", "", "knowing the caller (services.py)"),
+    _function("ministack.core.responses", "get_region", "", "knowing the caller (services.py)"),
+    _function(_EVALUATOR, "PrincipalInfo", "arn type account policies keys limits", "evaluating a job's role (iam.py)"),
+    _function(_EVALUATOR, "AuthError", "code message details", "knowing the caller (iam.py)"),
     _function(
         "ministack.core.lambda_runtime",
         "_detect_runtime_binary",

@@ -23,6 +23,7 @@ from sandbox.cloud import (
     custom_resources,
     finer_authorization,
     lambda_workers,
+    log_events,
 )
 from sandbox.cloud.guard import ProcessGuard
 from sandbox.cloud.secure_transport import behind_tls
@@ -37,12 +38,15 @@ def extend(
     *, endpoint_url: str, region: str, account: str, state_dir: Path, guard: ProcessGuard, planes: Sequence[str]
 ) -> Services:
     """Put every extension in place, and plug in the planes."""
+    if not app.AUTH:
+        raise RuntimeError("MiniStack was imported before its settings were made: IAM would not be enforced")
     cloudformation_types.install()
     cloudformation_wait.install()
     custom_resources.install()
     async_invocation.install(endpoint_url)
     lambda_workers.isolate(state_dir)
     finer_authorization.install()
+    log_events.install()
     services = Services(endpoint_url=endpoint_url, region=region, account=account, state_dir=state_dir, guard=guard)
     install_services(services, planes)
     return services

@@ -46,8 +46,8 @@ class Stage:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        # soft_wrap: a line that is piped into a file must stay one line.
-        self.console = Console(highlight=False, soft_wrap=True)
+        # soft_wrap: a line that is piped into a file must stay one line; so must a row of the table.
+        self.console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
     def say(self, who: str, words: str) -> None:
         self.console.print(f"{time.monotonic() - self._began:6.1f} s  {who:<9} {words}", markup=False)

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def install(context: CloudContext) -> None:
     """Serve the training API with the `FAST` profile. `api.install` takes another one."""
-    from sandbox.sagemaker import api, profile
+    from sandbox.sagemaker import api, profile  # noqa: PLC0415 - boto3 is not for the shims
 
     api.install(context, profile.FAST)

@@ -39,9 +39,9 @@ class RoleClients:
 
     def client(self, service: str) -> Any:
         with self._lock:
-            self._renewed()
+            credentials = self._renewed()
             if service not in self._clients:
-                self._clients[service] = self._new_client(service)
+                self._clients[service] = self._new_client(service, credentials)
             return self._clients[service]
 
     def _renewed(self) -> Credentials:
@@ -51,15 +51,14 @@ class RoleClients:
             self._clients.clear()
         return held
 
-    def _new_client(self, service: str) -> Any:
-        assert self._credentials is not None
+    def _new_client(self, service: str, credentials: Credentials) -> Any:
         with _CLIENT_CREATION:
             return boto3.client(  # type: ignore[call-overload]
                 service,
                 endpoint_url=self._context.endpoint_url,
                 region_name=self._context.region,
                 config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 3}),
-                **self._credentials.to_boto3(),
+                **credentials.to_boto3(),
             )
 
 

@@ -7,7 +7,7 @@ on its usual port would meet. The plane therefore sets MASTER_PORT, a variable t
 
 from __future__ import annotations
 
-import random
+import secrets
 import socket
 import threading
 
@@ -15,7 +15,7 @@ _PORTS = range(20000, 30000)
 """Below the ports that Linux and macOS give to outgoing connections (32768 and 49152 up)."""
 
 
-class AddressesUsedUp(Exception):
+class AddressError(Exception):
     """No free port is left, or this machine has one loopback address only."""
 
 
@@ -27,15 +27,16 @@ class Addresses:
         self._held: set[int] = set()
 
     def take(self) -> int:
-        """Raises AddressesUsedUp."""
+        """Raises AddressError."""
         with self._lock:
-            start = random.randrange(len(_PORTS))  # another emulator on this machine looks at the same time
+            # At random: another emulator on this machine may look at the same time.
+            start = secrets.randbelow(len(_PORTS))
             for offset in range(len(_PORTS)):
                 port = _PORTS[(start + offset) % len(_PORTS)]
                 if port not in self._held and _is_free(port):
                     self._held.add(port)
                     return port
-        raise AddressesUsedUp("no port from 20000 to 29999 is free on this machine")
+        raise AddressError("no port from 20000 to 29999 is free on this machine")
 
     def release(self, port: int) -> None:
         with self._lock:
@@ -45,23 +46,23 @@ class Addresses:
 def host_addresses(port: int, count: int) -> list[str]:
     """One address a host, unique to the job that holds the port; in the order of the hosts' numbers.
 
-    Linux owns all of 127/8. macOS has 127.0.0.1 alone, which is enough for one host. Raises AddressesUsedUp.
+    Linux owns all of 127/8. macOS has 127.0.0.1 alone, which is enough for one host. Raises AddressError.
     """
     if count > 254:
-        raise AddressesUsedUp(f"{count} hosts: the sandbox has addresses for 254 a job")
+        raise AddressError(f"{count} hosts: the sandbox has addresses for 254 a job")
     addresses = [f"127.{port >> 8}.{port & 255}.{number}" for number in range(1, count + 1)]
     if _is_own(addresses[0]):
         return addresses
     if count == 1:
         return ["127.0.0.1"]
-    raise AddressesUsedUp("this machine has one loopback address only, so a job can have one host only here")
+    raise AddressError("this machine has one loopback address only, so a job can have one host only here")
 
 
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("0.0.0.0", port))  # noqa: S104 - a probe that never listens
+            probe.bind(("0.0.0.0", port))  # a probe: it never listens
         except OSError:
             return False
     return True

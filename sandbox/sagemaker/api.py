@@ -19,7 +19,7 @@ from sandbox.cloud.context import Caller, CloudContext, JsonObject, RoleNotAssum
 from sandbox.sagemaker import channels, faults, rules, shape_check
 from sandbox.sagemaker.access import RoleClients
 from sandbox.sagemaker.addresses import Addresses
-from sandbox.sagemaker.catalogue import Catalogue, InvalidToken, NameTaken, page_of_tags
+from sandbox.sagemaker.catalogue import Catalogue, NameTakenError, TokenError, page_of_tags
 from sandbox.sagemaker.host import short_folder
 from sandbox.sagemaker.profile import Profile
 from sandbox.sagemaker.record import TERMINAL, TrainingJob
@@ -31,6 +31,7 @@ EVENT_DETAIL_TYPE = "SageMaker Training Job State Change"
 PASSED_TO = "sagemaker.amazonaws.com"
 MAX_TAGS = 50
 
+_CREATE = "CreateTrainingJob"
 _SHUTDOWN_SECONDS = 8.0
 
 
@@ -40,6 +41,10 @@ class ApiError(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class ResponseError(Exception):
+    """The sandbox was about to answer what AWS's model does not allow."""
 
 
 def install(context: CloudContext, profile: Profile) -> TrainingApi:
@@ -65,8 +70,7 @@ class TrainingApi:
         self._runners: dict[str, JobRunner] = {}
         self._lock = threading.Lock()
         self._jobs_folder = _safe_folder(context.state_dir / "jobs")
-        self._operations: dict[str, Callable[[JsonObject, Caller], JsonObject]] = {
-            "CreateTrainingJob": self._create,
+        self._operations: dict[str, Callable[[JsonObject], JsonObject]] = {
             "DescribeTrainingJob": self._describe,
             "ListTrainingJobs": self._list,
             "StopTrainingJob": self._stop,
@@ -76,11 +80,10 @@ class TrainingApi:
 
     def handle(self, operation: str, params: JsonObject, caller: Caller) -> tuple[int, JsonObject]:
         try:
-            perform = self._operations.get(operation)
-            if perform is None:
+            if operation != _CREATE and operation not in self._operations:
                 raise ApiError("UnknownOperationException", f"Not emulated by the sandbox: sagemaker {operation}")
             self._check_request(operation, params)
-            body = perform(params, caller)
+            body = self._create(params, caller) if operation == _CREATE else self._operations[operation](params)
             self._check_response(operation, body)
             return 200, body
         except ApiError as error:
@@ -91,7 +94,7 @@ class TrainingApi:
 
     def resources_of(self, operation: str, params: JsonObject) -> list[str]:
         """ARNs on which an operation is authorized (service authorization reference, Amazon SageMaker)."""
-        if operation in ("CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob"):
+        if operation in (_CREATE, "DescribeTrainingJob", "StopTrainingJob"):
             return [self._arn(params["TrainingJobName"])]
         if operation in ("AddTags", "ListTags"):
             return [params["ResourceArn"]]
@@ -129,24 +132,29 @@ class TrainingApi:
         job = TrainingJob(request, arn, changed=self._announce)
         try:
             self._catalogue.add(job)
-        except NameTaken as taken:
+        except NameTakenError as taken:
             raise _taken(taken.args[0]) from None
         runner = JobRunner(
-            job, self._context, self._profile, self._addresses, clients, self._jobs_folder / job.name
-        )  # fmt: skip
+            job,
+            self._context,
+            self._profile,
+            addresses=self._addresses,
+            clients=clients,
+            folder=self._jobs_folder / job.name,
+        )
         with self._lock:
             self._runners[job.name] = runner
         job.enter("Starting")
         runner.start()
         return {"TrainingJobArn": arn}
 
-    def _describe(self, request: JsonObject, caller: Caller) -> JsonObject:
+    def _describe(self, request: JsonObject) -> JsonObject:
         return self._job(request["TrainingJobName"]).describe()
 
-    def _list(self, request: JsonObject, caller: Caller) -> JsonObject:
+    def _list(self, request: JsonObject) -> JsonObject:
         return _paged(lambda: self._catalogue.page(request))
 
-    def _stop(self, request: JsonObject, caller: Caller) -> JsonObject:
+    def _stop(self, request: JsonObject) -> JsonObject:
         job = self._job(request["TrainingJobName"])
         if not job.begin_stopping() and job.status in TERMINAL:
             # awslabs/benchmark-ai#928
@@ -158,11 +166,11 @@ class TrainingApi:
             runner.wake()
         return {}
 
-    def _list_tags(self, request: JsonObject, caller: Caller) -> JsonObject:
+    def _list_tags(self, request: JsonObject) -> JsonObject:
         job = self._job_with_arn(request["ResourceArn"])
         return _paged(lambda: page_of_tags(job.tags, request))
 
-    def _add_tags(self, request: JsonObject, caller: Caller) -> JsonObject:
+    def _add_tags(self, request: JsonObject) -> JsonObject:
         job = self._job_with_arn(request["ResourceArn"])
         added = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
         if len(job.tags | added) > MAX_TAGS:
@@ -173,25 +181,27 @@ class TrainingApi:
 
     def _check_request(self, operation: str, params: JsonObject) -> None:
         shape = self._model.operation_model(operation).input_shape
-        assert shape is not None, f"{operation} has no request"
+        if shape is None:
+            return
         unknown = shape_check.unknown_members(shape, params)
         if unknown:
             raise ApiError("ValidationException", f"Unknown parameter in the request: {', '.join(unknown)}")
         try:
             found = shape_check.violations(shape, params)
-        except shape_check.WrongType as error:
+        except shape_check.WrongTypeError as error:
             raise ApiError("SerializationException", str(error)) from None
         if found:
             raise ApiError("ValidationException", shape_check.message(found))
 
     def _check_response(self, operation: str, body: JsonObject) -> None:
-        """Raises an internal error: a response that the model does not allow is a mistake of the sandbox."""
+        """Raises ResponseError: a response that the model does not allow is a mistake of the sandbox."""
         shape = self._model.operation_model(operation).output_shape
         if shape is None:
-            assert body == {}, f"{operation} has no response"
-            return
-        found = [*shape_check.unknown_members(shape, body), *map(str, shape_check.violations(shape, body))]
-        assert not found, f"{operation}: {found}"
+            found = list(body)
+        else:
+            found = [*shape_check.unknown_members(shape, body), *map(str, shape_check.violations(shape, body))]
+        if found:
+            raise ResponseError(f"{operation}: the response is not the model's: {'; '.join(found)}")
 
     def _authorize_create(self, request: JsonObject, arn: str, caller: Caller) -> None:
         role = request["RoleArn"]
@@ -236,7 +246,7 @@ class TrainingApi:
 def _paged(page: Callable[[], JsonObject]) -> JsonObject:
     try:
         return page()
-    except InvalidToken as error:
+    except TokenError as error:
         raise ApiError("ValidationException", str(error)) from None
 
 
@@ -264,5 +274,3 @@ def _safe_folder(folder: Path) -> Path:
     link = short_folder() / "jobs"
     link.symlink_to(folder, target_is_directory=True)
     return link
-
-

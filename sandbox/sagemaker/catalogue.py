@@ -15,11 +15,11 @@ DEFAULT_PAGE = 10
 """MaxResults (API reference, ListTrainingJobs)."""
 
 
-class NameTaken(Exception):
+class NameTakenError(Exception):
     """A job of this name exists; it is the argument."""
 
 
-class InvalidToken(ValueError):
+class TokenError(ValueError):
     """NextToken was not given out by this service."""
 
 
@@ -31,11 +31,11 @@ class Catalogue:
         self._jobs: dict[str, TrainingJob] = {}
 
     def add(self, job: TrainingJob) -> None:
-        """Raises NameTaken."""
+        """Raises NameTakenError."""
         with self._lock:
             holder = self._jobs.setdefault(job.name, job)
         if holder is not job:
-            raise NameTaken(holder)
+            raise NameTakenError(holder)
 
     def remove(self, job: TrainingJob) -> None:
         with self._lock:
@@ -50,7 +50,7 @@ class Catalogue:
             return next((job for job in self._jobs.values() if job.arn == arn), None)
 
     def page(self, query: JsonObject) -> JsonObject:
-        """The body of ListTrainingJobs. Raises InvalidToken.
+        """The body of ListTrainingJobs. Raises TokenError.
 
         StatusEquals filters after the page was taken, as AWS does (see the note in the API reference): a page may hold
         fewer jobs than MaxResults, or none, while NextToken goes on.
@@ -71,7 +71,7 @@ class Catalogue:
 
 
 def page_of_tags(tags: dict[str, str], query: JsonObject) -> JsonObject:
-    """The body of ListTags. Raises InvalidToken."""
+    """The body of ListTags. Raises TokenError."""
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     start, end, more = _slice(len(listed), {"MaxResults": 50, **query})
     body: JsonObject = {"Tags": listed[start:end]}
@@ -82,13 +82,15 @@ def _selected(job: TrainingJob, query: JsonObject) -> bool:
     # AWS tracks no warm pool and no training plan for these jobs: the sandbox has neither.
     if "WarmPoolStatusEquals" in query or "TrainingPlanArnEquals" in query:
         return False
-    modified = job.last_modified
     return (
         query.get("NameContains", "") in job.name
-        and query.get("CreationTimeAfter", float("-inf")) < job.created < query.get("CreationTimeBefore", float("inf"))
-        and query.get("LastModifiedTimeAfter", float("-inf")) < modified
-        and modified < query.get("LastModifiedTimeBefore", float("inf"))
+        and _between(job.created, query.get("CreationTimeAfter"), query.get("CreationTimeBefore"))
+        and _between(job.last_modified, query.get("LastModifiedTimeAfter"), query.get("LastModifiedTimeBefore"))
     )
+
+
+def _between(moment: float, after: float | None, before: float | None) -> bool:
+    return (after is None or after < moment) and (before is None or moment < before)
 
 
 def _order(by: str) -> Any:
@@ -114,4 +116,4 @@ def _from_token(token: str) -> int:
     try:
         return int(json.loads(base64.urlsafe_b64decode(token.encode()))["offset"])
     except (ValueError, KeyError, TypeError):
-        raise InvalidToken("Invalid NextToken") from None
+        raise TokenError("Invalid NextToken") from None

@@ -101,5 +101,3 @@ def _stamps(folder: Path) -> dict[str, Stamp]:
                 continue  # deleted or renamed since the listing
             found[path.relative_to(folder).as_posix()] = (status.st_mtime_ns, status.st_size)
     return found
-
-

@@ -1,7 +1,7 @@
 """A client for the sandbox's faults, for the demo and for tests.
 
-    faults = FaultClient(cloud.endpoint_url, region="us-east-1", access_key_id="test", secret_access_key="test")
-    frozen = faults.freeze_hosts("sandbox-research-llm-0a1b2c3d-a001")
+faults = FaultClient(cloud.endpoint_url, region="us-east-1", access_key_id="test", secret_access_key="test")
+frozen = faults.freeze_hosts("sandbox-research-llm-0a1b2c3d-a001")
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandbox.sagemaker.faults import ALL_HOSTS, SERVICE
 _SECONDS = 60.0
 
 
-class FaultRefused(Exception):
+class FaultError(Exception):
     """The sandbox could not inject the fault; the text says why."""
 
 
@@ -37,7 +37,7 @@ class Fault:
 
 
 class FaultClient:
-    """Every method raises FaultRefused, for an unknown job or for a host that does not run."""
+    """Every method raises FaultError, for an unknown job or for a host that does not run."""
 
     def __init__(self, endpoint_url: str, *, region: str, access_key_id: str, secret_access_key: str) -> None:
         self._endpoint_url = endpoint_url
@@ -73,9 +73,9 @@ class FaultClient:
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read().decode(errors="replace")
-            raise FaultRefused(_message(text)) from None
+            raise FaultError(_message(text)) from None
         except urllib.error.URLError as error:
-            raise FaultRefused(f"the sandbox at {self._endpoint_url} does not answer: {error.reason}") from None
+            raise FaultError(f"the sandbox at {self._endpoint_url} does not answer: {error.reason}") from None
 
 
 def _fault(entry: dict[str, Any]) -> Fault:

@@ -55,7 +55,7 @@ class Cluster:
             for number, address in enumerate(addresses, start=1)
         ]
         self.sync_error: StorageError | None = None
-        self._sync = self._checkpoint_sync()
+        self._sync: CheckpointSync | None = self._checkpoint_sync()
         algorithm = job.request["AlgorithmSpecification"]
         self._log_metrics = metrics.LogMetrics(algorithm.get("MetricDefinitions", []), job.record_metric)
         self._logs: list[HostLog] = []
@@ -75,7 +75,7 @@ class Cluster:
             self._sync.download()
 
     def open_logs(self) -> None:
-        """Raises LogsRefused."""
+        """Raises LogsError."""
         epoch = int(time.time())
         names = [f"{host.marker}-{epoch}" for host in self.hosts]
         open_streams(self._clients, names)
@@ -122,7 +122,7 @@ class Cluster:
             for periodic in self._periodics:
                 periodic.end()
             if self._sync is not None and self._periodics:
-                self._pass_of_sync()
+                self._pass_of_sync(self._sync)
             for log in self._logs:
                 log.finish(_LAST_OUTPUT_SECONDS)
             self._flush_metrics()
@@ -201,8 +201,10 @@ class Cluster:
             Periodic(f"{name} metrics", profile.metric_flush_seconds, self._flush_metrics),
             Periodic(f"{name} host metrics", profile.host_metric_seconds, sample),
         ]
-        if self._sync is not None:
-            self._periodics.append(Periodic(f"{name} sync", profile.checkpoint_sync_seconds, self._pass_of_sync))
+        sync = self._sync
+        if sync is not None:
+            seconds = profile.checkpoint_sync_seconds
+            self._periodics.append(Periodic(f"{name} sync", seconds, lambda: self._pass_of_sync(sync)))
         for periodic in self._periodics:
             periodic.start()
 
@@ -213,10 +215,9 @@ class Cluster:
     def _flush_metrics(self) -> None:
         metrics.put(self._clients, self._log_metrics.take(self._job.name))
 
-    def _pass_of_sync(self) -> None:
-        assert self._sync is not None
+    def _pass_of_sync(self, sync: CheckpointSync) -> None:
         try:
-            self._sync.upload_changes()
+            sync.upload_changes()
         except StorageError as error:
             if error.code in ("AccessDenied", "NoSuchBucket"):
                 self.sync_error = error

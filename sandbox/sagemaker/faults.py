@@ -37,7 +37,7 @@ class FaultService:
         self._lock = threading.Lock()
         self._injected: list[JsonObject] = []
 
-    def handle(self, operation: str, params: JsonObject, caller: Caller) -> tuple[int, JsonObject]:
+    def handle(self, operation: str, params: JsonObject, _caller: Caller) -> tuple[int, JsonObject]:
         if operation == "ListFaults":
             with self._lock:
                 return 200, {"Faults": list(self._injected)}

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from sandbox.sagemaker.processes import Process, descendants, with_environment
 
@@ -47,6 +47,12 @@ class FaultReport:
     at: float
 
 
+@dataclass(frozen=True)
+class _Running:
+    shim: subprocess.Popen[bytes]
+    control: socket.socket
+
+
 class Host:
     """`name` is `algo-N`, as in log streams and metric dimensions; `address` is what its peers call it."""
 
@@ -58,9 +64,8 @@ class Host:
         self.tree = folder / "ml"
         self.marker = f"{job}/{self.name}"
         self.exit_code: int | None = None
-        self._temporary: Path | None = None
-        self._shim: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._temporary = folder / "tmp"
+        self._running: _Running | None = None
         self._answers: list[dict[str, Any]] = []
         self._changed = threading.Condition()
         self._ordering = threading.Lock()
@@ -71,9 +76,9 @@ class Host:
             (self.tree / part).mkdir(parents=True, exist_ok=True)
         self._temporary = short_folder()
 
-    def local(self, path: str) -> str:
+    def local(self, text: str) -> str:
         """A text of the request with `/opt/ml` replaced by this host's tree, wherever it stands as a path."""
-        return re.sub(r"(?<![\w./-])/opt/ml(?![\w.-])", lambda found: str(self.tree), path)
+        return re.sub(r"(?<![\w./-])/opt/ml(?![\w.-])", str(self.tree).replace("\\", r"\\"), text)
 
     def local_path(self, path: str) -> Path:
         """A path of the request. Raises ValueError for one outside /opt/ml: that is not this host's."""
@@ -84,7 +89,6 @@ class Host:
     def environment(self, given: Mapping[str, str], of_job: Mapping[str, str]) -> dict[str, str]:
         """A clean environment: nothing of the emulator's own but where programs are."""
         python = str(Path(sys.executable).parent)
-        assert self._temporary is not None, "prepare() comes first"
         return {
             "PATH": f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.tree),
@@ -104,7 +108,7 @@ class Host:
         ours, theirs = socket.socketpair()
         with theirs:
             # A session of its own: what ends the emulator's process group must not end the shim before it tidied up.
-            self._shim = subprocess.Popen(
+            shim = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-m", "sandbox.sagemaker.shim", str(theirs.fileno())],
                 cwd=_REPOSITORY,
                 stdin=subprocess.DEVNULL,
@@ -113,18 +117,17 @@ class Host:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._control = ours
+        self._running = running = _Running(shim, ours)
         spec = {"argv": [self.local(word) for word in argv], "env": dict(env), "cwd": str(self.folder)}
-        threading.Thread(target=self._listen, name=f"{self.marker} shim", daemon=True).start()
+        threading.Thread(target=self._listen, args=(running,), name=f"{self.marker} shim", daemon=True).start()
         answer = self._order(json.dumps(spec), "pid")
         if "pid" not in answer:
             raise HostError(f"{self.marker}: the shim ended at its start")
-        assert self._shim.stdout is not None
-        return self._shim.stdout, int(answer["pid"])  # type: ignore[return-value]
+        return cast("BinaryIO", shim.stdout), int(answer["pid"])
 
     @property
     def started(self) -> bool:
-        return self._shim is not None
+        return self._running is not None
 
     def terminate(self) -> None:
         """SIGTERM to the entry point alone."""
@@ -142,8 +145,8 @@ class Host:
                 self.kill()
                 self.wait(_ANSWER_SECONDS)
         except HostError:
-            assert self._shim is not None
-            self._shim.kill()
+            if self._running is not None:
+                self._running.shim.kill()
         # What a shim that was itself killed has lost is still known by its environment.
         for pid in with_environment(HOST_MARKER, self.marker):
             with contextlib.suppress(ProcessLookupError):
@@ -164,14 +167,13 @@ class Host:
 
     def processes(self) -> list[Process]:
         """The host's live processes, the shim not among them; empty before the start and after the end."""
-        if self._shim is None or self.exit_code is not None:
+        if self._running is None or self.exit_code is not None:
             return []
-        return descendants(self._shim.pid)
+        return descendants(self._running.shim.pid)
 
     def discard(self, *, keep_tree: bool) -> None:
         """After the job: the instance's storage goes."""
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        shutil.rmtree(self._temporary, ignore_errors=True)
         if not keep_tree:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -181,12 +183,13 @@ class Host:
 
     def _order(self, line: str, expected: str) -> dict[str, Any]:
         """Send one order and wait for its answer; an empty answer if the host ended instead."""
-        assert self._control is not None, "start() comes first"
+        if self._running is None:
+            raise HostError(f"{self.marker}: not started")
         with self._ordering:
             with self._changed:
                 self._answers.clear()
             try:
-                self._control.sendall(line.encode() + b"\n")
+                self._running.control.sendall(line.encode() + b"\n")
             except OSError:
                 return {}  # the shim has ended; _listen sets the exit code
 
@@ -198,26 +201,25 @@ class Host:
                     raise HostError(f"{self.marker}: no answer to {line[:40]!r} within {_ANSWER_SECONDS:.0f} s")
                 return next((answer for answer in self._answers if expected in answer), {})
 
-    def _listen(self) -> None:
+    def _listen(self, running: _Running) -> None:
         """Read the shim's answers until it ends. A shim that was killed counts as an exit with 137."""
-        assert self._control is not None and self._shim is not None
         code = 137
-        with self._control.makefile("r", encoding="utf-8") as lines:
+        with running.control.makefile("r", encoding="utf-8") as lines:
             for line in lines:
                 answer = json.loads(line)
                 code = answer.get("exit", code)
                 with self._changed:
                     self._answers.append(answer)
                     self._changed.notify_all()
-        self._shim.wait()
+        running.shim.wait()
         with self._changed:
             self.exit_code = code
             self._changed.notify_all()
-        self._control.close()
+        running.control.close()
 
 
 def short_folder() -> Path:
-    """A temporary folder with a short path: a Unix socket's has 107 bytes, and PyTorch's loaders make some in TMPDIR."""
+    """A temporary folder with a short path: a Unix socket's has 107 bytes, and PyTorch makes some in TMPDIR."""
     folder = tempfile.mkdtemp(prefix="holdfast-")
     if len(folder) > 60:
         Path(folder).rmdir()

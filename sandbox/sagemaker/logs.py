@@ -27,12 +27,12 @@ Line = tuple[float, str]
 """When it was read (epoch seconds), and the text."""
 
 
-class LogsRefused(Exception):
+class LogsError(Exception):
     """The role may not write the job's logs; the text is CloudWatch's."""
 
 
 def open_streams(clients: Clients, names: list[str]) -> None:
-    """Make the streams, and the group if the account has none. Raises LogsRefused."""
+    """Make the streams, and the group if the account has none. Raises LogsError."""
     logs = clients.client("logs")
     try:
         for name in names:
@@ -42,7 +42,7 @@ def open_streams(clients: Clients, names: list[str]) -> None:
                 _create_group(logs)
                 logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
     except ClientError as error:
-        raise LogsRefused(error.response["Error"]["Message"]) from error
+        raise LogsError(error.response["Error"]["Message"]) from error
 
 
 def _create_group(logs: Any) -> None:

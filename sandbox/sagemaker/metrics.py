@@ -70,7 +70,7 @@ class LogMetrics:
         """What was found since the last time, as MetricData of one-second resolution."""
         with self._lock:
             taken, self._data = self._data, []
-        return [_datum(name, value, at, "TrainingJobName", job, "None") for name, value, at in taken]
+        return [_datum(name, value, at, dimension=("TrainingJobName", job)) for name, value, at in taken]
 
 
 def _finite(text: str | None) -> float | None:
@@ -115,7 +115,8 @@ class HostMetrics:
         if self._gpus:
             values["GPUUtilization"] = self._gpus * synthetic_gpu_utilization(cpu)
             values["GPUMemoryUtilization"] = self._gpus * memory
-        return [_datum(name, value, at, "Host", self._host.marker, "Percent") for name, value in values.items()]
+        dimension = ("Host", self._host.marker)
+        return [_datum(name, value, at, dimension=dimension, unit="Percent") for name, value in values.items()]
 
 
 def synthetic_gpu_utilization(cpu: float) -> float:
@@ -133,10 +134,10 @@ def put(clients: Clients, data: list[dict[str, Any]]) -> None:
             logger.warning("%d metric values lost: %s", len(part), error)
 
 
-def _datum(name: str, value: float, at: float, dimension: str, of: str, unit: str) -> dict[str, Any]:
+def _datum(name: str, value: float, at: float, *, dimension: tuple[str, str], unit: str = "None") -> dict[str, Any]:
     return {
         "MetricName": name,
-        "Dimensions": [{"Name": dimension, "Value": of}],
+        "Dimensions": [{"Name": dimension[0], "Value": dimension[1]}],
         "Timestamp": datetime.fromtimestamp(at, UTC),
         "Value": value,
         "Unit": unit,
@@ -153,7 +154,7 @@ def _tree_bytes(tree: Path) -> int:
     for folder, _, names in os.walk(tree):
         for name in names:
             try:
-                total += os.lstat(os.path.join(folder, name)).st_size
+                total += Path(folder, name).lstat().st_size
             except OSError:
                 continue  # deleted meanwhile
     return total

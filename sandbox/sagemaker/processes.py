@@ -60,16 +60,16 @@ def with_environment(name: str, value: str) -> list[int]:
 
 def _from_proc() -> dict[int, Process]:
     found = {}
-    for name in os.listdir(_PROC):
-        if not name.isdigit():
+    for folder in _PROC.iterdir():
+        if not folder.name.isdigit():
             continue
         try:
-            text = (_PROC / name / "stat").read_text(errors="replace")
+            text = (folder / "stat").read_text(errors="replace")
         except OSError:
             continue  # ended meanwhile
         # The command's name is in brackets and may hold anything; the fields after it are fixed (proc(5)).
         fields = text[text.rindex(")") + 2 :].split()
-        pid = int(name)
+        pid = int(folder.name)
         ticks = sum(int(field) for field in fields[11:15])
         found[pid] = Process(pid, int(fields[1]), fields[0], ticks / _TICKS, int(fields[21]) * _PAGE)
     return found

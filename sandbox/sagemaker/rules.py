@@ -13,7 +13,8 @@ from typing import Any
 JsonObject = dict[str, Any]
 
 NVME_FAMILIES = frozenset(
-    "p3dn p4d p4de p5 p5e p5en p6-b200 p6-b300 p6e-gb200 g4dn g5 g6 g6e g7 g7e trn1 trn1n trn2 m5d c5d r5d".split()
+    {"p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200"}
+    | {"g4dn", "g5", "g6", "g6e", "g7", "g7e", "trn1", "trn1n", "trn2", "m5d", "c5d", "r5d"}
 )
 """Families with local NVMe, on which VolumeKmsKeyId is refused (API reference, ResourceConfig.VolumeKmsKeyId, names p4d
 and g5 and "certain Nitro-based instances"; the list is AWS's of instance types with an instance store)."""

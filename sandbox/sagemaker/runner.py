@@ -13,10 +13,10 @@ from pathlib import Path
 
 from sandbox.cloud.context import CloudContext, RoleNotAssumable
 from sandbox.sagemaker import access, record
-from sandbox.sagemaker.addresses import Addresses, AddressesUsedUp, host_addresses
+from sandbox.sagemaker.addresses import AddressError, Addresses, host_addresses
 from sandbox.sagemaker.cluster import Cluster
 from sandbox.sagemaker.host import Host
-from sandbox.sagemaker.logs import LogsRefused
+from sandbox.sagemaker.logs import LogsError
 from sandbox.sagemaker.profile import Profile
 from sandbox.sagemaker.record import TrainingJob
 from sandbox.sagemaker.rules import DEFAULT_MAX_RUNTIME_SECONDS
@@ -28,15 +28,15 @@ _LOOK_SECONDS = 0.1
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
 
 
-class _Failed(Exception):
+class _Failed(Exception):  # noqa: N818 - like the two below, an end of the job and no error of the plane
     """The job ends as Failed; the text is its FailureReason."""
 
 
-class _Stopping(Exception):
+class _Stopping(Exception):  # noqa: N818
     """Somebody called StopTrainingJob."""
 
 
-class _Abandoned(Exception):
+class _Abandoned(Exception):  # noqa: N818
     """The emulator is ending: no status, no upload, only an end."""
 
 
@@ -46,6 +46,7 @@ class JobRunner:
         job: TrainingJob,
         context: CloudContext,
         profile: Profile,
+        *,
         addresses: Addresses,
         clients: access.RoleClients,
         folder: Path,
@@ -88,8 +89,7 @@ class JobRunner:
 
     def _run(self) -> None:
         try:
-            self._train()
-            self._complete()
+            self._complete(self._train())
         except _Stopping:
             self._stop()
         except _Failed as failure:
@@ -104,7 +104,7 @@ class JobRunner:
         finally:
             self._clear()
 
-    def _train(self) -> None:
+    def _train(self) -> Cluster:
         """Returns when every host has ended with 0."""
         cluster = self._bring_up()
         self._advance("Downloading")
@@ -120,12 +120,13 @@ class JobRunner:
         self._pause(self._profile.image_seconds)
         try:
             cluster.open_logs()
-        except LogsRefused as error:
+        except LogsError as error:
             # Assumed: SageMaker may run on without logs; a job that nobody can watch is failed here (see access.py).
             raise _Failed(f"ClientError: CloudWatch Logs: {error}") from error
         cluster.start()
         self.job.say(record.IN_PROGRESS)
         self._supervise(cluster)
+        return cluster
 
     def _bring_up(self) -> Cluster:
         self.job.say(record.LAUNCHING)
@@ -137,7 +138,7 @@ class JobRunner:
         try:
             self._port = self._addresses.take()
             hosts = host_addresses(self._port, self.job.request["ResourceConfig"]["InstanceCount"])
-        except AddressesUsedUp as error:
+        except AddressError as error:
             raise _Failed(f"CapacityError: the sandbox cannot run this job: {error}") from error
         self._cluster = Cluster(
             self.job,
@@ -179,11 +180,10 @@ class JobRunner:
 
     # -- the four ends -----------------------------------------------------------------------------------------------
 
-    def _complete(self) -> None:
-        assert self._cluster is not None
+    def _complete(self, cluster: Cluster) -> None:
         self._advance("Uploading")
-        self._cluster.finish()
-        self._upload()
+        cluster.finish()
+        self._upload(cluster)
         self.job.mark("TrainingEndTime")
         if not self.job.enter("Completed", status="Completed", expected="InProgress"):
             raise _Stopping
@@ -196,7 +196,7 @@ class JobRunner:
                 cluster.terminate()
                 self._wait_or_kill(cluster, self._profile.stop_grace_seconds)
                 cluster.finish()
-                self._upload()
+                self._upload(cluster)
         except _Failed as failure:
             self._fail(str(failure))
             return
@@ -234,14 +234,13 @@ class JobRunner:
 
     # -- inner -------------------------------------------------------------------------------------------------------
 
-    def _upload(self) -> None:
-        assert self._cluster is not None
-        if self._cluster.sync_error is not None:
-            raise _Failed(f"ClientError: Checkpoint upload failed:{self._cluster.sync_error}")  # assumed wording
-        if not any(host.started for host in self._cluster.hosts):
+    def _upload(self, cluster: Cluster) -> None:
+        if cluster.sync_error is not None:
+            raise _Failed(f"ClientError: Checkpoint upload failed:{cluster.sync_error}")  # assumed wording
+        if not any(host.started for host in cluster.hosts):
             return
         try:
-            self._cluster.upload_artifacts()
+            cluster.upload_artifacts()
         except StorageError as error:
             # The form of the text, "Error 7" included, is SageMaker's own for a role that may not write there.
             raise _Failed(f"ClientError: Artifact upload failed:Error 7: {error}") from error

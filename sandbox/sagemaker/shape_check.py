@@ -16,7 +16,7 @@ from typing import Any
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 
 
-class WrongType(Exception):
+class WrongTypeError(Exception):
     """A value cannot be read as the type that the model has there; AWS answers SerializationException."""
 
 
@@ -32,7 +32,7 @@ class Violation:
 
 
 def violations(shape: Shape, value: Any) -> list[Violation]:
-    """Every constraint that `value` (parsed JSON) breaks. Raises WrongType at the first value of a wrong type."""
+    """Every constraint that `value` (parsed JSON) breaks. Raises WrongTypeError at the first value of a wrong type."""
     return list(_walk(shape, value, ""))
 
 
@@ -92,7 +92,7 @@ def _check_type(shape: Shape, value: Any, path: str) -> None:
     allowed = _TYPES.get(shape.type_name, (object,))
     is_boolean = isinstance(value, bool)
     if not isinstance(value, allowed) or (is_boolean and shape.type_name != "boolean"):
-        raise WrongType(f"{type(value).__name__} value at '{path}' can not be converted to a {shape.type_name}")
+        raise WrongTypeError(f"{type(value).__name__} value at '{path}' can not be converted to a {shape.type_name}")
 
 
 def _own_constraints(shape: Shape, value: Any, path: str) -> Iterator[Violation]:

@@ -48,7 +48,7 @@ class Shim:
         self._woken, waker = os.pipe()
         os.set_blocking(waker, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup pipe alone matters
 
     def run(self) -> None:
         if sys.platform == "linux":
@@ -165,7 +165,7 @@ def _become(spec: dict[str, Any]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and an ignored signal survives exec
         os.chdir(spec["cwd"])
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - this is what a container runtime does
     except FileNotFoundError:
         # As the container runtime says it (aws/amazon-sagemaker-examples#739).
         os.write(2, f'exec: "{argv[0]}": executable file not found in $PATH\n'.encode())

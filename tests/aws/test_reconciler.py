@@ -284,6 +284,19 @@ def test_a_job_deleted_by_hand_is_not_restarted() -> None:
     assert not story.account.jobs
 
 
+def test_a_job_that_is_not_described_a_moment_after_its_creation_is_not_taken_for_deleted() -> None:
+    story = Story()
+    story.tick()
+    held = dict(story.account.jobs)
+    story.account.jobs.clear()
+    story.tick(seconds=30)
+    assert story.run.phase is Phase.STARTING
+    story.account.jobs.update(held)
+    story.tick()
+    assert story.run.phase is Phase.STARTING
+    assert len(story.account.jobs) == 1
+
+
 def test_an_unreadable_ledger_holds_the_restart_back() -> None:
     story = Story()
     story.train()

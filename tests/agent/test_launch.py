@@ -1,0 +1,272 @@
+"""The launcher as a real process, with small scripts in the place of training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast_agent.contract import EndRequest, Lease, parse_lease, render_end_request, render_lease
+from tests.agent.conftest import S3Server
+from tests.agent.host_trees import HostTree, make_host, make_hosts
+
+REPORT = """
+import os, sys, holdfast_agent
+print("arguments", sys.argv[1:])
+print("incarnation", os.environ["HOLDFAST_INCARNATION"])
+"""
+
+
+def fingerprint(folder: Path) -> list[tuple[str, bytes]]:
+    return sorted(
+        (str(path.relative_to(folder)), path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def with_lease(tree: HostTree, s3: S3Server) -> HostTree:
+    tree.environment.update(s3.environment)
+    return tree
+
+
+def test_the_script_gets_its_hyperparameters_and_the_package_and_the_channels_stay_as_they_were(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, REPORT, hyperparameters={"steps": "3", "note": "two words"})
+    before = fingerprint(tree.base / "input")
+    launched = tree.run()
+    assert launched.process.returncode == 0, launched.output
+    assert "arguments ['--note', 'two words', '--steps', '3']" in launched.output
+    assert "[holdfast/1] phase=start attempt=1 detail=host=algo-1" in launched.output
+    assert "[holdfast/1] phase=end attempt=1 detail=exit=0" in launched.output
+    assert "fencing is off: the job was given no lease" in launched.output
+    assert fingerprint(tree.base / "input") == before
+    assert tree.failure == ""
+
+
+def test_code_that_differs_from_its_pinned_digest_is_not_started(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, REPORT, code_sha256="0" * 64)
+    launched = tree.run()
+    assert launched.process.returncode == 87
+    assert "changed after registration" in tree.failure
+    assert "arguments" not in launched.output
+    assert "Traceback" not in launched.output
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"entry_point": "absent.py"}, "entry point 'absent.py' is not a file"),
+        ({"entry_point": "../../config/hyperparameters.json"}, "is not a file of the code archive"),
+        ({"launch": "mpi"}, "launch 'mpi' is unknown; use torchrun or python"),
+    ],
+)
+def test_a_job_that_cannot_be_started_says_why(tmp_path: Path, context: dict[str, str], words: str) -> None:
+    tree = make_host(tmp_path, REPORT, **context)
+    launched = tree.run()
+    assert launched.process.returncode == 87
+    assert "Traceback" not in launched.output
+    assert words in tree.failure
+
+
+def test_an_environment_that_is_not_holdfasts_is_refused_with_every_variable_named(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, REPORT)
+    tree.environment.update({"HOLDFAST_ATTEMPT": "two", "HOLDFAST_KEEP": "x", "HOLDFAST_CHECKPOINT_KEEP": "few"})
+    launched = tree.run()
+    assert launched.process.returncode == 87
+    assert "HOLDFAST_ATTEMPT='two'" in tree.failure
+    assert "HOLDFAST_CHECKPOINT_KEEP='few'" in tree.failure
+
+
+FAILS = """import sys, traceback
+def work():
+    raise ValueError('no weights')
+try:
+    work()
+except ValueError:
+    traceback.print_exc()
+    sys.exit(7)
+"""
+
+
+def test_a_scripts_error_is_in_the_failure_file_and_its_code_is_the_launchers(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, FAILS)
+    launched = tree.run()
+    assert launched.process.returncode == 7
+    assert tree.failure == "host algo-1: the script ended with exit code 7: ValueError: no weights (train.py:3 in work)"
+
+
+def test_a_killed_script_ends_as_128_plus_its_signal(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert tree.run().process.returncode == 137
+    assert "was killed by SIGKILL" in tree.failure
+
+
+# --- SIGTERM ----------------------------------------------------------------------------------------------------------
+
+POLITE = """
+import sys, time, holdfast_agent
+holdfast_agent.stop_requested()
+print("running")
+while not holdfast_agent.stop_requested():
+    time.sleep(0.02)
+print("saved and left")
+sys.exit(143)
+"""
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("running")
+time.sleep(600)
+"""
+
+LEAVES_A_CHILD = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("left", child.pid)
+child.returncode = 0  # so that Python does not warn of a child that it leaves behind
+"""
+
+
+def test_sigterm_reaches_the_script_which_may_save_and_leave(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, POLITE)
+    with tree.running() as launched:
+        launched.until("running")
+        launched.process.terminate()
+        assert launched.wait(10) == 143
+        assert "saved and left" in launched.output
+        assert tree.failure == ""
+
+
+def test_a_script_that_ignores_sigterm_is_killed_after_the_grace_with_all_it_started(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, STUBBORN, environment={"HOLDFAST_STOP_GRACE_SECONDS": "0.5"})
+    with tree.running() as launched:
+        launched.until("running")
+        assert len(launched.left_behind()) == 3
+        started = time.monotonic()
+        launched.process.terminate()
+        assert launched.wait(10) == 143
+        assert time.monotonic() - started >= 0.5
+        assert launched.left_behind() == []
+
+
+def test_what_a_script_leaves_behind_ends_with_the_job(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, LEAVES_A_CHILD)
+    with tree.running() as launched:
+        assert launched.wait(10) == 0, launched.output
+        assert "left " in launched.output
+        assert launched.left_behind() == []
+
+
+# --- the watcher's request --------------------------------------------------------------------------------------------
+
+FROZEN = """
+import os, signal
+print("running", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+import time; time.sleep(600)
+"""
+
+
+def request(attempt: int, job: str = "dev-research-moby-0123abcd-a002") -> str:
+    return render_end_request(EndRequest(job, attempt, "hung: no step for 300 s", 1.0))
+
+
+@pytest.mark.parametrize("script", [FROZEN, STUBBORN])
+def test_a_script_that_is_stopped_or_deaf_is_ended_when_the_watcher_asks(
+    tmp_path: Path, s3: S3Server, script: str
+) -> None:
+    key = f"control/{tmp_path.name}.json"
+    tree = make_host(
+        tmp_path,
+        script,
+        attempt=2,
+        job="dev-research-moby-0123abcd-a002",
+        control_uri=s3.uri(key),
+        environment={**s3.environment, "HOLDFAST_CONTROL_POLL_SECONDS": "0.1", "HOLDFAST_END_GRACE_SECONDS": "0.5"},
+    )
+    s3.put(key, request(1, "dev-research-moby-0123abcd-a001"))
+    with tree.running() as launched:
+        launched.until("running")
+        time.sleep(0.6)
+        assert launched.process.poll() is None  # the request of another attempt is not this one's
+        s3.put(key, request(2))
+        assert launched.wait(10) == 85
+        assert launched.left_behind() == []
+    assert tree.failure == "host algo-1: ended on the watcher's request: hung: no step for 300 s"
+
+
+# --- the lease --------------------------------------------------------------------------------------------------------
+
+
+def test_every_start_of_an_attempt_is_a_new_incarnation_and_an_older_attempt_is_not_started(
+    tmp_path: Path, s3: S3Server
+) -> None:
+    key = f"checkpoints/{tmp_path.name}/lease.json"
+    for attempt, incarnation in ((2, 1), (2, 2)):
+        tree = with_lease(make_host(tmp_path, REPORT, attempt=attempt, lease_uri=s3.uri(key)), s3)
+        launched = tree.run()
+        assert launched.process.returncode == 0, launched.output
+        assert f"incarnation {incarnation}\n" in launched.output
+    old = with_lease(make_host(tmp_path, REPORT, attempt=1, lease_uri=s3.uri(key)), s3)
+    launched = old.run()
+    assert launched.process.returncode == 86
+    assert "attempt 1 is fenced" in old.failure
+    assert "arguments" not in launched.output
+    assert parse_lease(s3.text(key)) == Lease(2, 2)
+
+
+def test_only_the_leader_takes_the_lease(tmp_path: Path, s3: S3Server) -> None:
+    key = f"checkpoints/{tmp_path.name}/lease.json"
+    files = {"train.py": REPORT.encode()}
+    hosts = make_hosts(tmp_path, files, hosts=("algo-10", "algo-2"), lease_uri=s3.uri(key), environment=s3.environment)
+    outputs = [tree.run().output for tree in hosts]
+    assert "incarnation 1\n" in outputs[0]
+    assert "incarnation 0\n" in outputs[1]
+    assert parse_lease(s3.text(key)) == Lease(1, 1)
+
+
+def test_an_image_without_boto3_trains_and_says_that_fencing_is_off(tmp_path: Path) -> None:
+    (tmp_path / "shadow").mkdir()
+    (tmp_path / "shadow" / "boto3.py").write_text("raise ImportError('not in this image')\n")
+    tree = make_host(tmp_path, REPORT, lease_uri="s3://bucket/lease.json", control_uri="s3://bucket/control.json")
+    tree.environment["PYTHONPATH"] = str(tmp_path / "shadow")
+    launched = tree.run()
+    assert launched.process.returncode == 0
+    assert "fencing is off" in launched.output
+    assert "the image has no boto3" in launched.output
+    assert "incarnation 0\n" in launched.output
+
+
+SAVES = """
+import time, holdfast_agent
+checkpoints = holdfast_agent.Checkpoints.from_env()
+step = 0
+while step < 1000:
+    step += 1
+    checkpoints.save(step, {"state.bin": b"x"})
+    time.sleep(0.1)
+"""
+
+
+def test_a_writer_that_is_overtaken_while_frozen_ends_fenced_and_seals_nothing_more(
+    tmp_path: Path, s3: S3Server
+) -> None:
+    key = f"checkpoints/{tmp_path.name}/lease.json"
+    tree = with_lease(make_host(tmp_path, SAVES, lease_uri=s3.uri(key)), s3)
+    with tree.running() as launched:
+        launched.until("phase=sealed attempt=1 step=2")
+        frozen = launched.left_behind()
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        s3.put(key, render_lease(Lease(2, 1)))
+        sealed = launched.output.count("phase=sealed")
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+        assert launched.wait(10) == 86
+        # One may have passed its check just before it was frozen.
+        assert launched.output.count("phase=sealed") <= sealed + 1
+    assert "attempt 2, incarnation 1 owns" in tree.failure

@@ -1,0 +1,108 @@
+"""`holdfast validate`: accepted or refused, for people and for programs, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from tests.cli.conftest import SOUND
+
+Command = Callable[..., Result]
+Drop = Callable[..., Path]
+
+
+def test_a_sound_manifest_is_accepted_with_team_and_run_from_its_path(run: Command, drop: Drop) -> None:
+    done = run("validate", drop())
+    assert (done.exit_code, done.stdout) == (0, "research/tiny: accepted\n")
+
+
+def test_a_bad_manifest_is_refused_with_every_error(run: Command, drop: Drop) -> None:
+    done = run("validate", drop(SOUND.replace("tiny_gpt", "tiny-gpt") + "genration: 2\n"))
+    assert done.exit_code == 1
+    for words in ("research/tiny: refused, 2 errors", "did you mean tiny_gpt?", "did you mean `generation`?"):
+        assert words in done.stdout
+
+
+def test_json_of_an_accepted_manifest_has_every_key(run: Command, drop: Drop) -> None:
+    done = run("validate", "--json", drop(SOUND.replace("stall_after_seconds: 600", "")))
+    assert done.exit_code == 0
+    document = json.loads(done.stdout)
+    assert {**document, "notes": []} == {"run": "research/tiny", "accepted": True, "errors": [], "notes": []}
+    assert len(document["notes"]) == 1
+
+
+def test_json_of_a_refused_manifest_has_field_wrong_right_and_line(run: Command, drop: Drop) -> None:
+    done = run("validate", "--json", drop(SOUND + "generation: 0\n"))
+    assert done.exit_code == 1
+    assert json.loads(done.stdout) == {
+        "run": "research/tiny",
+        "accepted": False,
+        "errors": [{"field": "generation", "wrong": "is 0", "right": "at least 1", "line": 8}],
+        "notes": [],
+    }
+
+
+def test_a_strangers_text_is_no_markup_and_no_terminal_command(run: Command, drop: Drop) -> None:
+    done = run("validate", drop(SOUND + '"[red]x[/nonsense]": 1\n"\\e[2Jy": 2\n'))
+    assert done.exit_code == 1
+    assert "[red]x[/nonsense]" in done.stdout and "\x1b" not in done.stdout
+
+
+def test_team_and_run_can_be_given_where_the_path_does_not_name_them(run: Command) -> None:
+    example = Path(__file__).parents[2] / "job_templates" / "tiny_gpt" / "manifest.example.yaml"
+    assert run("validate", example).exit_code == 1
+    done = run("validate", example, "--team", "research", "--run", "tiny")
+    assert (done.exit_code, done.stdout) == (0, "research/tiny: accepted\n")
+
+
+@pytest.mark.parametrize(
+    ("team", "name"), [("Research", "tiny.yaml"), ("research", "My_Run.yaml"), ("research", "tiny.toml")]
+)
+def test_a_place_that_names_no_team_or_run_is_refused(run: Command, drop: Drop, team: str, name: str) -> None:
+    done = run("validate", drop(team=team, name=name))
+    assert done.exit_code == 1 and "--team" in done.stdout
+
+
+def test_a_team_that_the_deployment_does_not_have_is_refused(run: Command, drop: Drop) -> None:
+    done = run("validate", drop(team="physics"))
+    assert done.exit_code == 1 and "research, vision" in done.stdout
+
+
+def test_a_missing_manifest_is_told_without_a_traceback(run: Command, tmp_path: Path) -> None:
+    done = run("validate", tmp_path / "none.yaml")
+    assert done.exit_code == 2
+    assert "none.yaml: cannot be read (No such file or directory)" in done.stderr and "Traceback" not in done.output
+
+
+def test_a_folder_in_place_of_a_manifest_is_told(run: Command, tmp_path: Path) -> None:
+    assert "Is a directory" in run("validate", tmp_path).stderr
+
+
+def test_a_missing_or_wrong_config_is_told_with_all_its_errors(run: Command, drop: Drop, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    done = run("validate", drop(), "--config", config)
+    assert done.exit_code == 2 and "cannot be read" in done.stderr
+    config.write_text("environment: dev\naccuont: 1\n")
+    done = run("validate", drop(), "--config", config)
+    assert done.exit_code == 2
+    assert "did you mean `account`?" in done.stderr and "teams: is missing" in done.stderr
+
+
+def test_another_accounts_config_is_another_verdict(run: Command, drop: Drop) -> None:
+    config = Path(__file__).parents[2] / "config" / "example.yaml"
+    manifest = drop(SOUND.replace("pytorch-cpu", "pytorch-gpu"))
+    assert run("validate", manifest).exit_code == 1
+    assert run("validate", manifest, "--config", config).exit_code == 0
+
+
+def test_ten_megabytes_are_refused_by_their_size(run: Command, drop: Drop) -> None:
+    done = run("validate", drop("#" + "x" * 10_000_000))
+    assert done.exit_code == 1 and "256 KiB" in done.stdout
+
+
+def test_an_unknown_option_is_a_usage_error(run: Command, drop: Drop) -> None:
+    assert run("validate", drop(), "--teem", "x").exit_code == 2
