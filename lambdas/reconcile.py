@@ -1,4 +1,4 @@
-"""Triggers: the schedule (all active runs) and a training job's state change (that job's run). One and the same path."""
+"""Triggers: the schedule (all active runs) and a training job's state change (that job's run). One path for both."""
 
 from __future__ import annotations
 

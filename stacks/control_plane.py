@@ -257,8 +257,11 @@ class ControlPlaneStack(cdk.Stack):
 def _topic(scope: Construct, *, config: AccountConfig) -> sns.Topic:
     """TLS only. Not encrypted with a key: under AWS's own key no CloudWatch alarm could publish (docs/decisions.md)."""
     topic = sns.Topic(scope, "Notices", display_name=f"Holdfast {config.environment}", enforce_ssl=True)
+    # One subscription an address: SNS refuses a second one of the same address with another filter.
     for address in sorted({address for team in config.teams.values() for address in team.notify_emails}):
-        topic.add_subscription(subscriptions.EmailSubscription(address))
+        teams = sorted(name for name, team in config.teams.items() if address in team.notify_emails)
+        only = {"team": sns.SubscriptionFilter.string_filter(allowlist=teams)}
+        topic.add_subscription(subscriptions.EmailSubscription(address, filter_policy=only))
     return topic
 
 

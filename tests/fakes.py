@@ -1,7 +1,7 @@
 """An account in memory, for the reconciler's tests.
 
-Fidelity gaps: jobs change state only when a test says so; reads never lag behind writes; there are no rate limits and no
-IAM. Whatever depends on these is tested against the sandbox.
+Fidelity gaps: jobs change state only when a test says so; reads never lag behind writes; there are no rate limits and
+no IAM. Whatever depends on these is tested against the sandbox.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FakeJob:
 
 
 class FakeAccount:
-    """SageMaker, CloudWatch and the bucket as one object that observes, acts and publishes. `now` is set by the test."""
+    """SageMaker, CloudWatch and the bucket as one object that observes, acts, publishes. `now` is set by the test."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -101,7 +101,14 @@ class FakeAccount:
     def _describe(self, run: Run, name: str, job: FakeJob) -> Job:
         attempt = run.attempt
         ours = attempt is not None and digest_of(job.request) == attempt.request_digest
-        return Job(name, job.state, ours or bool(attempt and attempt.seen_at), job.failure_reason, job.training_at, job.ended_at)
+        return Job(
+            name,
+            job.state,
+            ours or bool(attempt and attempt.seen_at),
+            job.failure_reason,
+            job.training_at,
+            job.ended_at,
+        )
 
     def act(self, action: Action) -> CreateResult | None:
         self.calls.append(action)

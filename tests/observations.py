@@ -9,7 +9,9 @@ NOW = 1_000_000.0
 TRAINING_AT = NOW - 3_600.0
 
 
-def a_job(state: JobState = JobState.TRAINING, *, ours: bool = True, failure_reason: str = "", name: str = "job") -> Job:
+def a_job(
+    state: JobState = JobState.TRAINING, *, ours: bool = True, failure_reason: str = "", name: str = "job"
+) -> Job:
     ended = NOW - 5 if state.terminal else None
     return Job(name, state, ours, failure_reason, training_at=TRAINING_AT, ended_at=ended)
 
@@ -21,13 +23,21 @@ def a_progress(*, stalled_for: float = 2.0, step: int | None = 120, silent_for: 
 
 
 def hosts_at(
-    level: float, *, count: int = 2, metric: str = "CPUUtilization", swing: float = 0.0, seconds: float = 600.0, lag: float = 0.0
+    level: float,
+    *,
+    count: int = 2,
+    metric: str = "CPUUtilization",
+    swing: float = 0.0,
+    seconds: float = 600.0,
+    lag: float = 0.0,
 ) -> tuple[HostSeries, ...]:
     """Each host's metric around `level`, one point in 10 s, the newest `lag` seconds old."""
     ticks = [NOW - lag - 10.0 * back for back in range(int(seconds / 10), -1, -1)]
     return tuple(
         HostSeries(
-            f"algo-{number}", metric, tuple((at, level + (swing if index % 2 else 0.0)) for index, at in enumerate(ticks))
+            f"algo-{number}",
+            metric,
+            tuple((at, level + (swing if index % 2 else 0.0)) for index, at in enumerate(ticks)),
         )
         for number in range(1, count + 1)
     )
@@ -51,7 +61,9 @@ def an_observation(
     return Observation(
         now=now,
         job=job if job is not None else a_job(state),
-        progress=progress if progress is not None else a_progress(stalled_for=stalled_for, step=step, silent_for=silent_for),
+        progress=progress
+        if progress is not None
+        else a_progress(stalled_for=stalled_for, step=step, silent_for=silent_for),
         hosts=hosts if hosts is not None else hosts_at(0.0),
         seals=seals if seals is not None else Seals(sealed_step),
         tail=tail,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast_agent.contract import render_end_request
-
 from holdfast.aws.errors import DENIALS, FAILED_READ, MISSING, THROTTLES, code_of, words_of
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.layout import control_key
 from holdfast.core.reconcile import Action, RemoveEndRequest, SendCreate, SendEndRequest, SendStop
+from holdfast_agent.contract import render_end_request
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -32,7 +31,7 @@ class Actor:
         }
 
     def act(self, action: Action) -> CreateResult | None:
-        """The answer to a create; None for the rest. Raises botocore's errors of the rest, which the next tick repeats."""
+        """The answer to a create; None for the rest, whose botocore errors are raised: the next tick repeats them."""
         return self._executors[type(action)](action)
 
     def _create(self, action: SendCreate) -> CreateResult:

@@ -31,7 +31,9 @@ class Artifacts:
     def deployment(self, bundle: str) -> Deployment:
         """Raises botocore's errors; a bundle that is named by a run or by the parameter has been published."""
         if bundle not in self._deployments:
-            body = self._s3.get_object(Bucket=self._bucket, Key=f"{bundle_prefix(bundle)}deployment.json")["Body"].read()
+            body = self._s3.get_object(Bucket=self._bucket, Key=f"{bundle_prefix(bundle)}deployment.json")[
+                "Body"
+            ].read()
             self._deployments[bundle] = Deployment.model_validate_json(body)
         return self._deployments[bundle]
 
@@ -44,9 +46,8 @@ class Artifacts:
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=key)
             if answer["ContentLength"] > SOURCE_LIMIT_BYTES:
-                raise SourceError(
-                    f"has {answer['ContentLength']} bytes; at most {SOURCE_LIMIT_BYTES} are taken: put data into a channel"
-                )
+                size = answer["ContentLength"]
+                raise SourceError(f"has {size} bytes; at most {SOURCE_LIMIT_BYTES} are taken: put data into a channel")
             digest = hashlib.sha256()
             for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
                 digest.update(chunk)
@@ -57,6 +58,8 @@ class Artifacts:
                 Key=kept,
                 CopySource={"Bucket": self._bucket, "Key": key},
                 CopySourceIfMatch=answer["ETag"],
+                # Its author's tags stay behind: copying them would take permissions that nothing else here needs.
+                TaggingDirective="REPLACE",
             )
         except FAILED_READ as error:
             if code_of(error) in MISSING:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast_agent.contract import parse_heartbeat
-
 from holdfast.aws.errors import FAILED_READ, MISSING, code_of, words_of
 from holdfast.core.model import Attempt
 from holdfast.core.observation import HostSeries, LogLine, Progress, Unknown
+from holdfast_agent.contract import parse_heartbeat
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.client import CloudWatchClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.aws.artifacts import Artifacts, SourceError
@@ -15,7 +15,9 @@ from holdfast.core.deployment import Deployment
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import MANIFESTS, ManifestKeyError, parse_manifest_key
 from holdfast.core.manifest import Manifest
+from holdfast.core.manifest_checks import advise
 from holdfast.core.model import Notice, Run, spec_hash
+from holdfast.core.plain_document import MAX_BYTES
 from holdfast.core.read_manifest import ManifestErrors, read_manifest
 from holdfast.core.registration import Registration, name_clash, refusal_notice, refuse, register
 from holdfast.core.request import pin
@@ -24,8 +26,8 @@ from holdfast.core.status import refused_status
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-# One byte more than a manifest may have, so that the reader can say that it is too long without its being fetched whole.
-READ_BYTES = 256 * 1024 + 1
+# One byte more than a manifest may have: enough for the reader to say that it is too long.
+READ_BYTES = MAX_BYTES + 1
 TRIES = 5
 
 
@@ -75,7 +77,7 @@ class Intake:
             existing = self._store.get(team, name)
             registration = self._register(existing, key, team, name, text)
             try:
-                return self._settle(existing, registration, team, name)
+                return self._settle(registration, team, name)
             except ConflictError:
                 continue
         raise ConflictError(f"{team}/{name}: written by others {TRIES} times in a row")
@@ -85,13 +87,18 @@ class Intake:
         deployment = self._artifacts.deployment(bundle)
         clash = name_clash(key, self._siblings(key))
         manifest = read_manifest(text, team=team, run=name, deployment=deployment)
-        errors = (*(() if clash is None else (clash,)), *(manifest.errors if isinstance(manifest, ManifestErrors) else ()))
+        errors = (
+            *(() if clash is None else (clash,)),
+            *(manifest.errors if isinstance(manifest, ManifestErrors) else ()),
+        )
         if errors or isinstance(manifest, ManifestErrors):
             return refuse(existing, team, name, errors)
         try:
             source = None if manifest.source is None else self._artifacts.take_source(manifest.source.archive, team)
         except SourceError as error:
-            return refuse(existing, team, name, (FieldError("source.archive", str(error), "a gzipped tarball that is there"),))
+            return refuse(
+                existing, team, name, (FieldError("source.archive", str(error), "a gzipped tarball that is there"),)
+            )
         return self._accept(existing, team, name, manifest, deployment, bundle, source)
 
     def _accept(
@@ -104,7 +111,7 @@ class Intake:
         bundle: str,
         source_sha256: str | None,
     ) -> Registration:
-        return register(
+        registration = register(
             existing,
             manifest,
             team=team,
@@ -114,8 +121,13 @@ class Intake:
             uid=self._mint_uid(),
             now=self._now(),
         )
+        notes = advise(manifest, deployment)
+        if not notes or not registration.changed or registration.run is None:
+            return registration
+        noted = replace(registration.run, note=" ".join((registration.run.note, *notes)).strip())
+        return replace(registration, run=noted)
 
-    def _settle(self, existing: Run | None, registration: Registration, team: str, name: str) -> Taken:
+    def _settle(self, registration: Registration, team: str, name: str) -> Taken:
         if registration.run is None:
             self._publisher.put_status(
                 team, name, refused_status(team, name, tuple(str(one) for one in registration.errors), self._now())
@@ -130,13 +142,20 @@ class Intake:
     def _refuse_name(self, key: str, words: str) -> Taken:
         """A file whose place names no run: its author finds the status at the same place below status/."""
         place = key.removeprefix(MANIFESTS)
+        team = place.partition("/")[0]
         if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", place) and ".." not in place:
-            team, name = place.split("/")
-            stem = name.rpartition(".")[0] or name
-            self._publisher.put_status(team, stem, refused_status(team, stem, (words,), self._now()))
+            # With its ending: research/llm.txt must not write over the status of the run research/llm.
+            name = place.partition("/")[2]
+            self._publisher.put_status(team, name, refused_status(team, name, (words,), self._now()))
         shown = re.sub(r"[^A-Za-z0-9_./-]", "?", place)[:200]
         self._publisher.notify(
-            Notice(id=f"refused-name/{shown}", kind="refused", subject="Holdfast: manifest refused", body=words)
+            Notice(
+                id=f"refused-name/{shown}",
+                team=shown.partition("/")[0],
+                kind="refused",
+                subject="Holdfast: manifest refused",
+                body=words,
+            )
         )
         return Taken(shown, False, words)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast_agent.contract import SEAL_NAME, ContractError, parse_seal, step_of_folder
-
 from holdfast.core.observation import Seals
+from holdfast_agent.contract import SEAL_NAME, ContractError, parse_seal, step_of_folder
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -18,9 +17,10 @@ CANDIDATES = 10
 def read_seals(s3: S3Client, *, bucket: str, prefix: str, run: str) -> Seals:
     """The newest whole checkpoint below `prefix`, which ends in a slash.
 
-    Whole means: its seal is valid and names this run, its loss was finite, and every file that it lists lies there with
-    that size. SageMaker's sync promises no order, so a seal may arrive before the files that it speaks of. Checksums are
-    the agent's business before it loads; here they would cost the whole download. Raises botocore's errors.
+    Whole means: its seal is valid and names this run, its loss was finite, and every file that it lists is there, as
+    big as it says. SageMaker's sync promises no order, so a seal may arrive before the files that it speaks of.
+    Checksums are the agent's business before it loads; here they would cost the whole download. Raises botocore's
+    errors.
     """
     sizes: dict[str, int] = {}
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
@@ -28,7 +28,11 @@ def read_seals(s3: S3Client, *, bucket: str, prefix: str, run: str) -> Seals:
             sizes[entry["Key"][len(prefix) :]] = entry["Size"]
     skipped: list[str] = []
     steps = sorted(
-        (step for folder, _, _ in (key.partition("/") for key in sizes) if (step := step_of_folder(folder)) is not None),
+        (
+            step
+            for folder, _, _ in (key.partition("/") for key in sizes)
+            if (step := step_of_folder(folder)) is not None
+        ),
         reverse=True,
     )
     for step in list(dict.fromkeys(steps))[:CANDIDATES]:

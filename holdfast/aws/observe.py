@@ -129,7 +129,8 @@ def _job_of(answer: Mapping[str, Any], ours: bool) -> Job:
     training = answer.get("TrainingStartTime")
     # TrainingStartTime is set at the start of training; the transition is the same moment and is there earlier.
     began = next(
-        (one["StartTime"] for one in answer.get("SecondaryStatusTransitions", []) if one["Status"] == "Training"), training
+        (one["StartTime"] for one in answer.get("SecondaryStatusTransitions", []) if one["Status"] == "Training"),
+        training,
     )
     ended = answer.get("TrainingEndTime") or answer.get("LastModifiedTime")
     state = job_state(answer["TrainingJobStatus"], answer.get("SecondaryStatus", ""))

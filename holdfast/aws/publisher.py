@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.idempotency import (
@@ -24,7 +25,7 @@ REMEMBERED_SECONDS = 7 * 86_400
 
 
 class Publisher:
-    """A notice is sent once for its id, also when two ticks send it or one dies in between: at least once, seldom twice."""
+    """A notice is sent once for its id, also when two ticks send it or one dies: at least once, seldom twice."""
 
     def __init__(
         self, *, s3: S3Client, sns: SNSClient, dynamodb: DynamoDBClient, bucket: str, topic_arn: str, table: str
@@ -61,13 +62,14 @@ class Publisher:
         )
 
     def notify(self, notice: Notice) -> None:
-        self._send_once(notice={"id": notice.id, "kind": notice.kind, "subject": notice.subject, "body": notice.body})
+        self._send_once(notice=asdict(notice))
 
     def _send(self, notice: dict[str, str]) -> str:
         answer = self._sns.publish(
             TopicArn=self._topic_arn,
             Subject=notice["subject"],
             Message=notice["body"],
-            MessageAttributes={"kind": {"DataType": "String", "StringValue": notice["kind"]}},
+            # What a subscription's filter can tell apart: an address gets its own teams' notices.
+            MessageAttributes={name: {"DataType": "String", "StringValue": notice[name]} for name in ("team", "kind")},
         )
         return str(answer["MessageId"])

@@ -42,9 +42,7 @@ class DynamoStore:
         self._table = table
 
     def get(self, team: str, name: str) -> Run | None:
-        answer = self._client.get_item(
-            TableName=self._table, Key={"pk": {"S": _key(team, name)}}, ConsistentRead=True
-        )
+        answer = self._client.get_item(TableName=self._table, Key={"pk": {"S": _key(team, name)}}, ConsistentRead=True)
         item = answer.get("Item")
         return None if item is None else _read(item)
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from holdfast.cli import render
-from holdfast.cli.offline import Reading, CannotBeginError, archive_sha256, read, source_tree
+from holdfast.cli.offline import CannotBeginError, Reading, archive_sha256, read, source_tree
 from holdfast.core.layout import source_prefix
 from holdfast.core.manifest import Manifest
 from holdfast.core.manifest_checks import advise

@@ -37,7 +37,7 @@ class Functions(_Strict):
     """How the Lambda functions are built. `host` is the machine that synthesizes, for the sandbox."""
 
     architecture: Literal["arm64", "x86_64", "host"] = "arm64"
-    python: Annotated[str, StringConstraints(pattern=r"^(3\.1[1-4]|host)$")] = "3.13"
+    python: Annotated[str, StringConstraints(pattern=r"^(3\.1[2-4]|host)$")] = "3.13"
 
 
 class AccountConfig(_Strict):
@@ -53,7 +53,8 @@ class AccountConfig(_Strict):
     )
     teams: dict[TeamName, Team] = Field(min_length=1)
     images: dict[str, str] = Field(
-        default_factory=dict, description="Catalogue: short name to ECR image URI, in addition to the listed repositories."
+        default_factory=dict,
+        description="Catalogue: short name to ECR image URI, in addition to the listed repositories.",
     )
     repositories: tuple[str, ...] = Field(
         default=(), description="ECR repositories (registry/name, without tag) that a manifest may name directly."

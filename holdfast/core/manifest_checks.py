@@ -11,13 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from holdfast_agent.contract import JobContext
-
-from holdfast.core.deployment import Deployment
+from holdfast.core.deployment import Deployment, JobTemplate
 from holdfast.core.field_errors import FieldError, did_you_mean, listed, shown
 from holdfast.core.instance_types import has_local_storage, is_accelerated
 from holdfast.core.layout import DATA
 from holdfast.core.manifest import Manifest
+from holdfast_agent.contract import JobContext
 
 RESERVED_CHANNELS = ("agent", "code")
 MAX_ENTRIES = 100
@@ -161,9 +160,25 @@ def _checkpoint_folder(manifest: Manifest) -> Iterator[FieldError]:
         )
 
 
+def _template_defaults(manifest: Manifest, deployment: Deployment) -> JobTemplate:
+    """What the template adds; nothing where it is unknown."""
+    if manifest.template in deployment.templates:
+        return template_defaults(deployment, manifest)
+    return JobTemplate(name=manifest.template, description="unknown", entry_point="unknown")
+
+
+def template_defaults(deployment: Deployment, manifest: Manifest) -> JobTemplate:
+    """What the template gives its own script. A person's own script gets nothing that its author did not write: an
+    unknown `--layers 4` would end most of them in their argument parser.
+    """
+    template = deployment.templates[manifest.template].template
+    return (
+        template if manifest.source is None else template.model_copy(update={"hyperparameters": {}, "environment": {}})
+    )
+
+
 def _hyperparameters(manifest: Manifest, deployment: Deployment) -> Iterator[FieldError]:
-    template = deployment.templates.get(manifest.template)
-    defaults = template.template.hyperparameters if template else {}
+    defaults = _template_defaults(manifest, deployment).hyperparameters
     total = len(defaults.keys() | manifest.hyperparameters.keys())
     if total > MAX_ENTRIES:
         yield FieldError("hyperparameters", f"come to {total} with the template's defaults", f"at most {MAX_ENTRIES}")
@@ -179,7 +194,7 @@ def _hyperparameters(manifest: Manifest, deployment: Deployment) -> Iterator[Fie
             yield FieldError(field, "has a line break, which SageMaker refuses", "one line")
 
 
-def scalar_text(value: str | int | float | bool) -> str:
+def scalar_text(value: str | float | bool) -> str:
     """A hyperparameter as SageMaker takes it, which knows strings only: `true`, `3`, `0.0003`, or the text itself."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -187,8 +202,7 @@ def scalar_text(value: str | int | float | bool) -> str:
 
 
 def _environment(manifest: Manifest, deployment: Deployment) -> Iterator[FieldError]:
-    template = deployment.templates.get(manifest.template)
-    others = _OWN_ENVIRONMENT | (template.template.environment.keys() if template else set())
+    others = _OWN_ENVIRONMENT | _template_defaults(manifest, deployment).environment.keys()
     total = len(others | manifest.environment.keys())
     if total > MAX_ENTRIES:
         wrong = f"comes to {total} variables with Holdfast's and the template's"
@@ -216,8 +230,8 @@ def _size(manifest: Manifest) -> Iterator[FieldError]:
 
 def _options(manifest: Manifest, deployment: Deployment) -> Iterator[str]:
     """Only advice: a script may take options that its template gives no default for."""
-    known = deployment.templates[manifest.template].template.hyperparameters
-    if manifest.source is not None or not known:
+    known = template_defaults(deployment, manifest).hyperparameters
+    if not known:
         return
     for name in sorted(manifest.hyperparameters.keys() - known.keys()):
         near = did_you_mean(name, known)

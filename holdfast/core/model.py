@@ -153,6 +153,7 @@ class Notice:
     """A message that is owed to people; it leaves the run once it was published (at least once)."""
 
     id: str
+    team: str
     kind: str
     subject: str
     body: str

@@ -27,10 +27,14 @@ def notice(run: Run, kind: str, words: str, *, key: str) -> Notice | None:
         f"job: {attempt.job if attempt else 'none yet'}",
     ]
     if attempt is not None:
-        lines.append(f"last step: {_or_none(attempt.last_step)}, last sealed checkpoint: {_or_none(attempt.sealed_step)}")
+        lines.append(
+            f"last step: {_or_none(attempt.last_step)}, last sealed checkpoint: {_or_none(attempt.sealed_step)}"
+        )
     # SNS: a subject has at most 100 characters of ASCII, and no control characters.
     subject = f"Holdfast: {run.id} {_SUBJECTS[kind]}"[:100]
-    return Notice(id=f"{run.uid}/{kind}/{key}", kind=kind, subject=subject, body="\n".join(lines)[:8_000])
+    return Notice(
+        id=f"{run.uid}/{kind}/{key}", team=run.team, kind=kind, subject=subject, body="\n".join(lines)[:8_000]
+    )
 
 
 def _or_none(step: int | None) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast_agent.contract import EndRequest
-
 from holdfast.core.decide.creation import CAUSE_OF_ANSWER, CreateAnswer, CreateResult, creation
 from holdfast.core.decide.decision import (
     AskToEnd,
@@ -24,7 +22,6 @@ from holdfast.core.decide.decision import (
     SendIntent,
     StopJob,
     Succeed,
-    WaitUntil,
     WithdrawRequest,
 )
 from holdfast.core.decide.ending import OUTCOME_OF_STATE, ending
@@ -36,9 +33,10 @@ from holdfast.core.diagnose.cause import diagnose
 from holdfast.core.model import Attempt, Cause, JobState, Outcome, Phase, Run, Suspicion
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
+from holdfast_agent.contract import EndRequest
 
-# A job that was just created may not be described for a moment (assumed: AWS documents no read-after-write here). Taking
-# that moment for a deletion would end a run whose job lives.
+# A job that was just created may not be described for a moment (assumed: AWS documents no read-after-write here).
+# Taking that moment for a deletion would end a run whose job lives.
 SETTLES_SECONDS = 120.0
 
 
@@ -86,9 +84,7 @@ class Step:
     verdict: Verdict | None = None
 
 
-def reconcile(
-    run: Run, observation: Observation, *, intend: Callable[[Run, int], Intent], poll_seconds: float
-) -> Step:
+def reconcile(run: Run, observation: Observation, *, intend: Callable[[Run, int], Intent], poll_seconds: float) -> Step:
     """`intend` compiles the request of attempt number n from the run's own pins; it is pure as well."""
     if run.phase.terminal:
         return Step(run, (), Keep(f"the run is {run.phase.value}"))
@@ -137,9 +133,7 @@ def _without_job(
     if attempt is not None and attempt.ended_at is None and isinstance(job, Job) and not job.ours:
         # The name is taken by a job that this intent did not ask for. It is not ours to adopt or to stop.
         said = f"{attempt.job} exists already and was not created for this attempt; the next number is taken."
-        given_up = replace(
-            attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=said, request=None
-        )
+        given_up = replace(attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=said, request=None)
         return Step(_changed(_with_attempt(run, given_up), why=said), (), Keep(said))
     decision = Keep("the manifest asks for state: stopped") if wished else creation(run, observation)
     if isinstance(decision, CreateAttempt):
@@ -149,9 +143,7 @@ def _without_job(
     return Step(run, (), decision)
 
 
-def _intend(
-    run: Run, observation: Observation, intend: Callable[[Run, int], Intent], decision: CreateAttempt
-) -> Step:
+def _intend(run: Run, observation: Observation, intend: Callable[[Run, int], Intent], decision: CreateAttempt) -> Step:
     number = run.next_number
     kept = run.attempts
     if run.attempt is not None and run.attempt.ended_at is None:
@@ -199,7 +191,11 @@ def after_create(run: Run, result: CreateResult, now: float) -> Run:
         return _fail(_with_attempt(run, closed), went.decision)
     # The attempt stays as it is, with its number and its request: its name was never used.
     return _changed(
-        replace(run, ledger=went.ledger), phase=Phase.WAITING, due_at=went.decision.due_at, why=went.decision.reason, cause=cause
+        replace(run, ledger=went.ledger),
+        phase=Phase.WAITING,
+        due_at=went.decision.due_at,
+        why=went.decision.reason,
+        cause=cause,
     )
 
 
@@ -208,8 +204,12 @@ def _vanished(run: Run, attempt: Attempt, observation: Observation) -> Step:
     if attempt.seen_at is not None and observation.now - attempt.seen_at < SETTLES_SECONDS:
         return Step(run, (), Keep(f"{attempt.job} is not described yet; it was created a moment ago"))
     said = f"{attempt.job} was deleted in SageMaker."
-    closed = replace(attempt, ended_at=observation.now, outcome=Outcome.STOPPED, cause=Cause.STOPPED_BY_PERSON, reason=said)
-    decision = RestStopped(f"{said} That is respected: it is not restarted. Set state: stopped, then running, to go on.")
+    closed = replace(
+        attempt, ended_at=observation.now, outcome=Outcome.STOPPED, cause=Cause.STOPPED_BY_PERSON, reason=said
+    )
+    decision = RestStopped(
+        f"{said} That is respected: it is not restarted. Set state: stopped, then running, to go on."
+    )
     return _rest(_with_attempt(run, closed), observation, decision)
 
 
@@ -219,7 +219,6 @@ def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> St
         return Step(run, (), Keep(f"the job is {job.state}; which checkpoints are sealed is unknown: {why}"))
     diagnosis = None if job.state is JobState.COMPLETED else diagnose(job, attempt, observation.tail)
     end = ending(
-        state=job.state,
         diagnosis=diagnosis,
         manifest=run.manifest,
         ledger=run.ledger,
@@ -248,9 +247,7 @@ def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> St
     return Step(_tell(waiting, "restarted", decision.reason, key=attempt.job), actions, decision)
 
 
-def _living(
-    run: Run, attempt: Attempt, observation: Observation, wished: StopJob | None, poll_seconds: float
-) -> Step:
+def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJob | None, poll_seconds: float) -> Step:
     job = observation.job
     if isinstance(job, Job) and job.state is JobState.TRAINING and attempt.training_at is None:
         attempt = replace(attempt, training_at=job.training_at or observation.now)
@@ -258,7 +255,11 @@ def _living(
     if isinstance(job, Job) and job.state is JobState.TRAINING and run.phase is Phase.STARTING:
         run = _changed(run, phase=Phase.TRAINING, why="training", cause=None)
     verdict = judge(
-        observation, manifest=run.manifest, training_at=attempt.training_at, before=run.suspicion, poll_seconds=poll_seconds
+        observation,
+        manifest=run.manifest,
+        training_at=attempt.training_at,
+        before=run.suspicion,
+        poll_seconds=poll_seconds,
     )
     run = _with_verdict(run, verdict)
     decision = wished or hang(verdict=verdict, attempt=attempt, watch=run.manifest.watch, now=observation.now)
@@ -285,7 +286,12 @@ def _living(
 def _with_verdict(run: Run, verdict: Verdict) -> Run:
     new = replace(run, suspicion=_suspicion(run.suspicion, verdict), health=f"{verdict.health}: {verdict.basis}")
     if verdict.alert and not run.alerted:
-        new = _tell(replace(new, alerted=True), "hung", f"Not sure, so nothing is stopped: {verdict.basis}.", key=f"alert-{run.next_number}")
+        new = _tell(
+            replace(new, alerted=True),
+            "hung",
+            f"Not sure, so nothing is stopped: {verdict.basis}.",
+            key=f"alert-{run.next_number}",
+        )
     if verdict.health in (Health.HEALTHY, Health.STARTING):
         new = replace(new, alerted=False)
     return new

@@ -87,6 +87,7 @@ def refusal_notice(team: str, name: str, errors: tuple[FieldError, ...]) -> Noti
     identity = run_id(team, name)
     return Notice(
         id=f"{identity}/refused/{digest_of([str(error) for error in errors])[:16]}",
+        team=team,
         kind="refused",
         subject=f"Holdfast: {identity} manifest refused"[:100],
         body=refusal_words(team, name, errors, goes_on=False)[:8_000],

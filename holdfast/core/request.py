@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast_agent.contract import METRIC_REGEXES, JobContext
-
 from holdfast.core.deployment import Deployment
 from holdfast.core.instance_types import has_local_storage
 from holdfast.core.layout import (
@@ -28,8 +26,9 @@ from holdfast.core.layout import (
     source_prefix,
 )
 from holdfast.core.manifest import DataChannel, Manifest
-from holdfast.core.manifest_checks import scalar_text
+from holdfast.core.manifest_checks import scalar_text, template_defaults
 from holdfast.core.model import Pins, digest_of
+from holdfast_agent.contract import METRIC_REGEXES, JobContext
 
 # `python3` on a directory runs its __main__.py. Exit code 87 is contract.EXIT_BAD_LAUNCH. SageMaker makes the text of
 # the failure file the job's FailureReason. The API takes at most 256 characters an element.
@@ -146,15 +145,17 @@ def _context(
 
 
 def _hyperparameters(deployment: Deployment, manifest: Manifest) -> dict[str, str]:
-    defaults = deployment.templates[manifest.template].template.hyperparameters
-    merged = {**defaults, **manifest.hyperparameters}
+    merged = {**template_defaults(deployment, manifest).hyperparameters, **manifest.hyperparameters}
     return {name: scalar_text(value) for name, value in sorted(merged.items())}
 
 
 def _environment(deployment: Deployment, manifest: Manifest, context: JobContext) -> dict[str, str]:
-    defaults = deployment.templates[manifest.template].template.environment
     # Ours last: whatever the others say, the agent is told the truth.
-    return dict(sorted({**defaults, **manifest.environment, **context.to_env()}.items()))
+    return dict(
+        sorted(
+            {**template_defaults(deployment, manifest).environment, **manifest.environment, **context.to_env()}.items()
+        )
+    )
 
 
 def _channels(deployment: Deployment, manifest: Manifest, pins: Pins) -> list[dict[str, Any]]:

@@ -16,7 +16,9 @@ def manifest_schema() -> dict[str, Any]:
     schema = Manifest.model_json_schema(mode="validation")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **{**schema, "title": "Holdfast training run", "required": schema["required"]},
+        **schema,
+        "title": "Holdfast training run",
+        "required": schema["required"],
     }
 
 

@@ -31,15 +31,14 @@ def _by_prefix_and_page(filter_events: Callable[[dict[str, Any]], _Answer]) -> C
         try:
             asked, skip = _from_token(data)
         except ValueError:
-            return error_response_json("InvalidParameterException", "The specified nextToken is invalid.", 400)
+            return _refusal("The specified nextToken is invalid.")
         prefix = asked.pop("logStreamNamePrefix", None)
         if prefix is not None:
             if asked.get("logStreamNames"):
-                words = "logStreamNames and logStreamNamePrefix are mutually exclusive."
-                return error_response_json("InvalidParameterException", words, 400)
+                return _refusal("logStreamNames and logStreamNamePrefix are mutually exclusive.")
             asked["logStreamNames"] = _streams(asked, prefix)
             if not asked["logStreamNames"] and _group(asked) is not None:
-                return json_response({"events": [], "searchedLogStreams": []})
+                return _answer({"events": [], "searchedLogStreams": []})
         limit = min(int(asked.get("limit", PAGE_EVENTS)), PAGE_EVENTS)
         status, headers, body = filter_events({**asked, "limit": limit + skip})
         if status != 200:
@@ -49,7 +48,7 @@ def _by_prefix_and_page(filter_events: Callable[[dict[str, Any]], _Answer]) -> C
         answer: dict[str, Any] = {"events": events, "searchedLogStreams": []}
         if len(events) == limit:
             answer["nextToken"] = _token(events[-1]["timestamp"], found)
-        return json_response(answer)
+        return _answer(answer)
 
     return filter_log_events
 
@@ -65,6 +64,16 @@ def _with_any_of(compile_pattern: Callable[[str], Callable[[str], bool]]) -> Cal
         return lambda message: any(word in message for word in wanted)
 
     return compile_filter_pattern
+
+
+def _answer(document: dict[str, Any]) -> _Answer:
+    status, headers, body = json_response(document)
+    return status, headers, body
+
+
+def _refusal(words: str) -> _Answer:
+    status, headers, body = error_response_json("InvalidParameterException", words, 400)
+    return status, headers, body
 
 
 def _group(data: dict[str, Any]) -> Any:

@@ -78,7 +78,10 @@ def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
         stage.say("cloud", f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ, report=lambda words: stage.say("deploy", words))
-        storage, plane = outputs[f"holdfast-{config.environment}-storage"], outputs[f"holdfast-{config.environment}-control-plane"]
+        storage, plane = (
+            outputs[f"holdfast-{config.environment}-storage"],
+            outputs[f"holdfast-{config.environment}-control-plane"],
+        )
         account = Account(cloud, bucket=storage["BucketName"], table=storage["TableName"])
         faults = FaultClient(cloud.endpoint_url, region=cloud.region, access_key_id="test", secret_access_key="test")
         scene = Scene(account, faults, say=stage.say)
@@ -98,7 +101,15 @@ def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
 
 def show(console: Console, document: dict[str, Any]) -> None:
     table = Table(title="What became of the three manifests")
-    for column in ("run", "phase", "attempts", "cause", "hang to\ndetected", "detected\nto stopped", "detected to\ntraining again"):
+    for column in (
+        "run",
+        "phase",
+        "attempts",
+        "cause",
+        "hang to\ndetected",
+        "detected\nto stopped",
+        "detected to\ntraining again",
+    ):
         table.add_column(column)
     table.add_column("steps lost", justify="right")
     table.add_column("final step", justify="right")

@@ -42,7 +42,12 @@ class Scene:
     """`say` prints a line; `clock` is epoch seconds."""
 
     def __init__(
-        self, account: Account, faults: FaultClient, *, say: Callable[[str, str], None], clock: Callable[[], float] = time.time
+        self,
+        account: Account,
+        faults: FaultClient,
+        *,
+        say: Callable[[str, str], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._account = account
         self._faults = faults
@@ -74,7 +79,9 @@ class Scene:
                 return self._story(healthy), self._story(frozen)
             if self._clock() > until:
                 phases = ", ".join(f"{run.id} is {run.phase}: {run.why}" for run in runs if run is not None)
-                raise DemoError(f"not finished after {GIVE_UP_AFTER_SECONDS:.0f} s: {phases or 'no run was registered'}")
+                raise DemoError(
+                    f"not finished after {GIVE_UP_AFTER_SECONDS:.0f} s: {phases or 'no run was registered'}"
+                )
             time.sleep(LOOK_EVERY_SECONDS)
 
     def _look(self, watched: Watched) -> Run | None:
@@ -99,7 +106,11 @@ class Scene:
         for beat in (one.heartbeat for one in beats):
             key = f"{beat.attempt}/{beat.phase}/{beat.step}"
             if beat.phase == "step" and beat.step is not None and beat.step % 20 == 0 and beat.loss is not None:
-                self._tell_once(watched, key, f"attempt {beat.attempt} step {beat.step} of {watched.target_step}, loss {beat.loss:.4f}")
+                self._tell_once(
+                    watched,
+                    key,
+                    f"attempt {beat.attempt} step {beat.step} of {watched.target_step}, loss {beat.loss:.4f}",
+                )
             elif beat.phase in ("sealed", "resume"):
                 words = "sealed the checkpoint of" if beat.phase == "sealed" else "resumed from"
                 self._tell_once(watched, key, f"attempt {beat.attempt} {words} step {beat.step}")
@@ -109,14 +120,23 @@ class Scene:
         if attempt is None or attempt.training_at is None:
             return
         sealed = self._account.newest_sealed_step(run)
-        steps = [beat.heartbeat.step or 0 for beat in self._account.beats(attempt.job) if beat.heartbeat.phase == "step"]
+        steps = [
+            beat.heartbeat.step or 0 for beat in self._account.beats(attempt.job) if beat.heartbeat.phase == "step"
+        ]
         # Past its second seal and some steps beyond: there is something to resume from and something to lose.
-        if sealed is None or not steps or max(steps) < sealed + STEPS_PAST_THE_SEAL or sealed < watched.target_step // 4:
+        if (
+            sealed is None
+            or not steps
+            or max(steps) < sealed + STEPS_PAST_THE_SEAL
+            or sealed < watched.target_step // 4
+        ):
             return
         fault = self._faults.freeze_hosts(attempt.job)
         watched.frozen_at = fault.at
         count = sum(fault.hosts.values())
-        self._say(watched.name, f"FROZEN: SIGSTOP to all {count} processes of {len(fault.hosts)} hosts at step {max(steps)}")
+        self._say(
+            watched.name, f"FROZEN: SIGSTOP to all {count} processes of {len(fault.hosts)} hosts at step {max(steps)}"
+        )
 
     def _story(self, watched: Watched) -> Story:
         run = self._account.run(TEAM, watched.name)

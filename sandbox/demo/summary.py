@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +41,11 @@ class Story:
 
     @property
     def final_step(self) -> int | None:
-        return max((step for step, _, _ in self.steps(self.run.attempts[-1].job)), default=None) if self.run.attempts else None
+        return (
+            max((step for step, _, _ in self.steps(self.run.attempts[-1].job)), default=None)
+            if self.run.attempts
+            else None
+        )
 
 
 def row(story: Story) -> dict[str, Any]:
@@ -88,7 +93,9 @@ def steps_lost(story: Story) -> int:
     return lost
 
 
-def invariants(healthy: Story, frozen: Story, refused: Mapping[str, Any], refused_fields: Sequence[str]) -> dict[str, bool]:
+def invariants(
+    healthy: Story, frozen: Story, refused: Mapping[str, Any], refused_fields: Sequence[str]
+) -> dict[str, bool]:
     """Each claim of the demo. One that is false fails it."""
     attempts = frozen.run.attempts
     first, last = (attempts[0], attempts[-1]) if attempts else (None, None)
@@ -106,12 +113,14 @@ def invariants(healthy: Story, frozen: Story, refused: Mapping[str, Any], refuse
         "hung_run_reached_its_target": frozen.final_step == frozen.target_step,
         "one_job_lived_at_a_time": all(
             before.ended_at is not None and after.intended_at >= before.ended_at
-            for before, after in zip(attempts, attempts[1:], strict=False)
+            for before, after in itertools.pairwise(attempts)
         ),
         "resumed_from_the_newest_sealed_checkpoint": bool(
             first and last and first.sealed_step and last.resumed_from_step == first.sealed_step
         ),
-        "resumed_loss_curve_is_the_uninterrupted_one": curves_agree(healthy.losses(), frozen.losses(), frozen.target_step),
+        "resumed_loss_curve_is_the_uninterrupted_one": curves_agree(
+            healthy.losses(), frozen.losses(), frozen.target_step
+        ),
         "bad_manifest_was_refused_with_all_its_errors": refused.get("phase") == "refused"
         and all(any(error.startswith(field) for error in refused["manifest"]["errors"]) for field in refused_fields),
     }

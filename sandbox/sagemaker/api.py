@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,8 @@ class TrainingApi:
             runner.abandon()
         for runner in runners:
             runner.join(_SHUTDOWN_SECONDS)
+        if self._jobs_folder.is_symlink():
+            shutil.rmtree(self._jobs_folder.parent, ignore_errors=True)
 
     # -- operations --------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.sagemaker.host import Host
-from sandbox.sagemaker.storage import Clients, Location, StorageError, download, has_objects, keys, location
+from sandbox.sagemaker.storage import Clients, Location, StorageError, download, has_objects, inside, keys, location
 
 JsonObject = dict[str, Any]
 
@@ -70,7 +70,7 @@ def _fetch(
         folder = host.tree / "input/data" / channel
         folder.mkdir(parents=True, exist_ok=True)
         for key in share:
-            target = folder / local_name(key, at.prefix)
+            target = inside(folder, local_name(key, at.prefix))
             if key in fetched:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(fetched[key], target)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.sagemaker.host import Host
-from sandbox.sagemaker.storage import Clients, Location, delete, download, keys, upload
+from sandbox.sagemaker.storage import Clients, Location, delete, download, inside, keys, upload
 
 Stamp = tuple[int, int]
 """Modification time in nanoseconds, and size."""
@@ -52,11 +52,12 @@ class CheckpointSync:
             name = key[len(self._at.prefix) :]
             if not name or name.endswith("/"):
                 continue
-            download(self._clients, self._at.bucket, key, first.folder / name)
+            fetched = inside(first.folder, name)
+            download(self._clients, self._at.bucket, key, fetched)
             for copy in others:
-                target = copy.folder / name
+                target = inside(copy.folder, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(first.folder / name, target)
+                shutil.copy2(fetched, target)
         for copy in self._copies:
             copy.known.update(_stamps(copy.folder))
 

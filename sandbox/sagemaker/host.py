@@ -118,7 +118,12 @@ class Host:
                 start_new_session=True,
             )
         self._running = running = _Running(shim, ours)
-        spec = {"argv": [self.local(word) for word in argv], "env": dict(env), "cwd": str(self.folder)}
+        spec = {
+            "argv": [self.local(word) for word in argv],
+            "env": dict(env),
+            "cwd": str(self.folder),
+            "scratch": str(self._temporary),
+        }
         threading.Thread(target=self._listen, args=(running,), name=f"{self.marker} shim", daemon=True).start()
         answer = self._order(json.dumps(spec), "pid")
         if "pid" not in answer:

@@ -135,10 +135,23 @@ def _beyond_the_sandbox(request: JsonObject) -> Iterator[str]:
         yield "remote debugging (RemoteDebugConfig)"
     if request.get("InfraCheckConfig", {}).get("EnableInfraCheck"):
         yield "the infrastructure check (InfraCheckConfig)"
+    yield from _unsupported_places(request)
     yield from _unsupported_algorithm(request["AlgorithmSpecification"])
     yield from _unsupported_resources(request["ResourceConfig"])
     for channel in request.get("InputDataConfig", []):
         yield from _unsupported_channel(channel, request["AlgorithmSpecification"])
+
+
+def _unsupported_places(request: JsonObject) -> Iterator[str]:
+    checkpoints = request.get("CheckpointConfig", {})
+    path = checkpoints.get("LocalPath", "/opt/ml/checkpoints")
+    if not f"{path}/".startswith("/opt/ml/") or ".." in path.split("/"):
+        yield f"checkpoints outside /opt/ml (CheckpointConfig.LocalPath: {path})"
+    sources = [channel["DataSource"].get("S3DataSource", {}) for channel in request.get("InputDataConfig", [])]
+    uris = [checkpoints.get("S3Uri"), request["OutputDataConfig"]["S3OutputPath"]]
+    for uri in (*uris, *(source.get("S3Uri") for source in sources)):
+        if uri is not None and not uri.startswith("s3://"):
+            yield f"S3 locations that are not s3:// URIs ({uri})"
 
 
 def _unsupported_algorithm(algorithm: JsonObject) -> Iterator[str]:

@@ -3,14 +3,14 @@
 Run by host.py as `python -S -E -m sandbox.sagemaker.shim <control fd>`, in a session of its own. Orders come as lines
 over the control socket:
 
-    {"argv": [...], "env": {...}, "cwd": "..."}   first; the answer is {"pid": n}
+    {"argv": [...], "env": {...}, "cwd": "...", "scratch": "..."}   first; the answer is {"pid": n}
     term     SIGTERM to the entry point alone, as the container's process 1 gets it
     stop     SIGSTOP to every process of the host; cont the reverse; kill SIGKILL
              each is answered by {"done": order, "processes": n, "at": epoch seconds}
 
 When the entry point ends, all of its descendants are killed (a container ends with its process 1) and the last line is
 {"exit": code}, 128 + n for signal n. When the control socket closes because the emulator died, in whatever way, the
-same happens without the line.
+same happens without the line. The folder `scratch` is deleted in either case.
 
 The shim is its descendants' subreaper (Linux), so a process that double-forks or opens a session of its own, as
 torchrun's workers do, still descends from it and is found. Standard library only.
@@ -21,6 +21,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -56,7 +57,8 @@ class Shim:
         order = self._next_order()
         if order is None:
             return
-        self._start(json.loads(order))
+        spec = json.loads(order)
+        self._start(spec)
         while self._exit_code is None:
             # The time limit is for an emulator that died while somebody else holds a copy of its end of the socket.
             ready, _, _ = select.select([self._control.fileno(), self._woken], [], [], 1.0)
@@ -66,6 +68,7 @@ class Shim:
             if (self._control.fileno() in ready and not self._obey()) or os.getppid() != self._emulator:
                 break
         self._kill_all()
+        shutil.rmtree(spec["scratch"], ignore_errors=True)
         if self._exit_code is not None:
             self._answer({"exit": self._exit_code})
 

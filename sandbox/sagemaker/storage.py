@@ -58,6 +58,13 @@ def has_objects(clients: Clients, at: Location) -> bool:
     return bool(answer.get("Contents"))
 
 
+def inside(folder: Path, name: str) -> Path:
+    """`folder/name`. Raises StorageError for a key that would land outside the folder."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise StorageError("ClientError", 400, f"the key's local name {name!r} lies outside its folder")
+    return folder / name
+
+
 def download(clients: Clients, bucket: str, key: str, to: Path) -> None:
     """Raises StorageError."""
     to.parent.mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.stub import Stubber
-from holdfast_agent.contract import EndRequest, parse_end_request
 
 from holdfast.aws.act import Actor
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.reconcile import RemoveEndRequest, SendCreate, SendEndRequest, SendStop
-
+from holdfast_agent.contract import EndRequest, parse_end_request
 from tests.aws.conftest import BUCKET, REGION, Aws
 
 REQUEST: dict[str, Any] = {

@@ -10,7 +10,6 @@ from botocore.stub import Stubber
 from holdfast.aws.evidence import LOG_GROUP, NAMESPACE, Evidence
 from holdfast.core.model import Attempt
 from holdfast.core.observation import Progress, Unknown
-
 from tests.aws.conftest import REGION, Aws
 
 JOB = "dev-research-tiny-00000000-a001"

@@ -11,7 +11,6 @@ from holdfast.aws.publisher import Publisher
 from holdfast.aws.store import DynamoStore
 from holdfast.core.layout import bundle_prefix
 from holdfast.core.model import Phase, Run
-
 from tests.aws.conftest import BUCKET, TABLE, Aws
 from tests.aws.test_publisher import inbox, publisher
 from tests.builders import a_deployment, some_pins
@@ -80,7 +79,17 @@ def test_a_good_manifest_becomes_a_run_with_a_uid_and_pins(desk: Desk) -> None:
     run = desk.run()
     assert run is not None
     assert (run.phase, run.uid, run.pins.bundle) == (Phase.ACCEPTED, "uid-0", BUNDLE)
-    assert desk.status()["manifest"] == {"accepted": True, "errors": [], "note": None}
+    assert desk.status()["manifest"]["accepted"] is True
+    assert desk.status()["manifest"]["errors"] == []
+
+
+def test_what_the_author_should_know_of_a_good_manifest_stands_in_its_status(desk: Desk) -> None:
+    desk.drop(MANIFEST)
+    assert "watch.stall_after_seconds is not set" in desk.status()["manifest"]["note"]
+    desk.drop(
+        MANIFEST + "watch:\n  stall_after_seconds: 600\n  start_after_seconds: 900\n", "manifests/vision/tiny.yaml"
+    )
+    assert desk.status("vision/tiny")["manifest"]["note"] is None
 
 
 def test_the_same_bytes_again_change_nothing(desk: Desk) -> None:
@@ -95,7 +104,9 @@ def test_a_bad_manifest_is_answered_with_every_error_at_once_and_a_notice(desk: 
     assert not desk.drop(bad).accepted
     assert desk.run() is None
     errors = desk.status()["manifest"]["errors"]
-    assert {"template", "resources.instance_count", "resources.volumesize"} <= {one.split(":")[0].split(" ")[0] for one in errors}
+    assert {"template", "resources.instance_count", "resources.volumesize"} <= {
+        one.split(":")[0].split(" ")[0] for one in errors
+    }
     assert len(desk.mail()) == 1
 
 
@@ -110,7 +121,9 @@ def test_a_refused_change_leaves_the_run_that_is_there_going_on(desk: Desk) -> N
     assert desk.status()["manifest"]["accepted"] is False
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00\xff", b"a: &x [1]\nb: *x", b"x" * 10_000_000], ids=["empty", "binary", "alias", "10 MB"])
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\xff", b"a: &x [1]\nb: *x", b"x" * 10_000_000], ids=["empty", "binary", "alias", "10 MB"]
+)
 def test_hostile_bytes_are_refused_in_words_and_never_raise(desk: Desk, body: bytes) -> None:
     taken = desk.drop(body)
     assert not taken.accepted
@@ -136,9 +149,14 @@ def test_a_yaml_and_a_json_of_one_name_conflict(desk: Desk) -> None:
 @pytest.mark.parametrize("key", ["manifests/research/Tiny_Run.yaml", "manifests/research/tiny.txt"])
 def test_a_file_whose_name_no_job_can_have_is_refused_beside_its_place(desk: Desk, key: str) -> None:
     assert not desk.drop(MANIFEST, key).accepted
-    stem = key.removeprefix("manifests/").rpartition(".")[0]
-    assert desk.status(stem)["phase"] == "refused"
+    assert desk.status(key.removeprefix("manifests/"))["phase"] == "refused"
     assert len(desk.mail()) == 1
+
+
+def test_a_stray_file_of_a_runs_name_leaves_that_runs_status_alone(desk: Desk) -> None:
+    desk.drop(MANIFEST)
+    desk.drop(b"notes", "manifests/research/tiny.txt")
+    assert desk.status()["phase"] == "accepted"
 
 
 def test_a_key_that_lies_too_deep_is_told_and_writes_no_status(desk: Desk) -> None:

@@ -1,10 +1,9 @@
 from typing import Any
 
 import pytest
-from holdfast_agent.contract import Seal, SealedFile, render_seal, step_folder
 
 from holdfast.aws.ledger import read_seals
-
+from holdfast_agent.contract import Seal, SealedFile, render_seal, step_folder
 from tests.aws.conftest import BUCKET, Aws
 
 PREFIX = "checkpoints/research/tiny/g001/"
@@ -61,7 +60,13 @@ def test_a_checkpoint_without_a_seal_is_passed_over_and_said(aws: Aws) -> None:
         {"loss_finite": False},
         {"files": (SealedFile("state.pt", 7, "0" * 64), SealedFile("gone.pt", 7, "0" * 64))},
     ],
-    ids=["a file of another size", "another run's seal", "another step's seal", "a loss that was not finite", "a file missing"],
+    ids=[
+        "a file of another size",
+        "another run's seal",
+        "another step's seal",
+        "a loss that was not finite",
+        "a file missing",
+    ],
 )
 def test_a_seal_that_does_not_hold_is_passed_over_for_the_one_before(aws: Aws, damage: dict[str, Any]) -> None:
     put_checkpoint(aws, 40)

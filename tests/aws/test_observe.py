@@ -12,7 +12,6 @@ from holdfast.aws.observe import Observer
 from holdfast.core.layout import job_name
 from holdfast.core.model import Attempt, JobState, Phase, Run
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
-
 from tests.aws.conftest import BUCKET, REGION, Aws
 from tests.aws.test_act import REQUEST
 from tests.builders import a_run
@@ -50,7 +49,9 @@ def observer(aws: Aws, sagemaker: Any = None) -> Observer:
 
 def create(aws: Aws, name: str = JOB, **tags: str) -> None:
     request = {**REQUEST, "TrainingJobName": name}
-    aws.sagemaker.create_training_job(**request, Tags=[{"Key": key.replace("_", ":"), "Value": value} for key, value in tags.items()])
+    aws.sagemaker.create_training_job(
+        **request, Tags=[{"Key": key.replace("_", ":"), "Value": value} for key, value in tags.items()]
+    )
 
 
 def tags_of(run: Run) -> dict[str, str]:
@@ -90,7 +91,12 @@ def test_before_a_new_attempt_the_living_jobs_of_the_run_and_its_seals_are_read(
     family = JOB.removesuffix("a001")
 
     def summary(name: str, status: str) -> dict[str, Any]:
-        return {"TrainingJobName": name, "TrainingJobArn": "arn:" + name, "CreationTime": datetime.now(UTC), "TrainingJobStatus": status}
+        return {
+            "TrainingJobName": name,
+            "TrainingJobArn": "arn:" + name,
+            "CreationTime": datetime.now(UTC),
+            "TrainingJobStatus": status,
+        }
 
     with Stubber(sagemaker) as stub:
         # The filter is applied after the page is taken: an empty page is not the end.
@@ -155,7 +161,9 @@ def test_a_training_job_is_read_with_its_step_and_without_its_hosts(aws: Aws) ->
 
 def test_a_suspect_is_read_with_its_hosts_and_its_log(aws: Aws) -> None:
     long_ago = datetime.fromtimestamp(NOW - 9_000, UTC)
-    seen = described(aws, "InProgress", "Training", SecondaryStatusTransitions=[{"Status": "Training", "StartTime": long_ago}])
+    seen = described(
+        aws, "InProgress", "Training", SecondaryStatusTransitions=[{"Status": "Training", "StartTime": long_ago}]
+    )
     assert seen.hosts == ()
 
 

@@ -7,11 +7,10 @@ from botocore.exceptions import ClientError
 
 from holdfast.aws.publisher import Publisher
 from holdfast.core.model import Notice
-
 from tests.aws.conftest import BUCKET, TABLE, Aws
 from tests.builders import a_run
 
-NOTICE = Notice(id="uid/hung/job", kind="hung", subject="Holdfast: research/tiny hung", body="why")
+NOTICE = Notice(id="uid/hung/job", team="research", kind="hung", subject="Holdfast: research/tiny hung", body="why")
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_a_notice_is_sent_once_however_often_it_is_owed(aws: Aws, queue: tuple[s
 def test_another_happening_is_another_notice(aws: Aws, queue: tuple[str, str]) -> None:
     topic, url = queue
     publisher(aws, topic).notify(NOTICE)
-    publisher(aws, topic).notify(Notice("uid/hung/job-2", "hung", "subject", "again"))
+    publisher(aws, topic).notify(Notice("uid/hung/job-2", "research", "hung", "subject", "again"))
     assert sorted(inbox(aws, url)) == ["again", "why"]
 
 

@@ -12,7 +12,6 @@ from holdfast.core.manifest import Limits, Watch
 from holdfast.core.model import Cause, JobState, Outcome, Phase, Run
 from holdfast.core.observation import Progress, Seals, Unknown
 from holdfast.core.reconcile import SendCreate, SendEndRequest, SendStop
-
 from tests.builders import a_manifest, a_run
 from tests.fakes import CrashError, FakeAccount, FakeJob, FakeStore, intend
 from tests.observations import NOW, hosts_at
@@ -189,7 +188,7 @@ def test_a_taken_name_that_is_not_this_intents_job_is_left_alone_and_the_next_nu
     name = intend(story.run, 1).job
     story.account.jobs[name] = FakeJob({"someone": "else"}, state=JobState.COMPLETED)
     story.tick(4)
-    assert [one.outcome for one in story.run.attempts][0] is Outcome.NOT_CREATED
+    assert next(one.outcome for one in story.run.attempts) is Outcome.NOT_CREATED
     assert story.account.live() == [intend(story.run, 2).job]
 
 

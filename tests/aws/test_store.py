@@ -4,14 +4,15 @@ import pytest
 
 from holdfast.aws.store import ConflictError, DynamoStore
 from holdfast.core.model import Attempt, Phase
-
 from tests.aws.conftest import TABLE, Aws
 from tests.builders import a_run
 
 
 def test_a_saved_run_reads_back_as_it_was(aws: Aws) -> None:
     store = DynamoStore(aws.dynamodb, TABLE)
-    attempt = Attempt(1, "job", "spec", "digest", 1.5, request={"TrainingJobName": "job", "HyperParameters": {"a": "1"}})
+    attempt = Attempt(
+        1, "job", "spec", "digest", 1.5, request={"TrainingJobName": "job", "HyperParameters": {"a": "1"}}
+    )
     saved = store.save(a_run(attempts=(attempt,), due_at=12.25))
     assert store.get("research", "tiny") == saved
     assert saved.version == 1

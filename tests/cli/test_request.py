@@ -67,7 +67,8 @@ def test_a_teams_own_code_needs_its_tarball_for_the_digest(run: Command, drop: D
     address = "s3://holdfast-sandbox-000000000000-us-east-1/data/research/code.tar.gz"
     manifest = drop(SOUND + f"source: {{archive: '{address}', entry_point: train.py}}\n")
     without = run("request", "--json", manifest)
-    assert without.exit_code == 2 and "--source-archive" in without.stderr
+    assert without.exit_code == 2
+    assert "--source-archive" in without.stderr
     archive = tmp_path / "code.tar.gz"
     archive.write_bytes(b"some code")
     done = run("request", "--json", manifest, "--source-archive", archive)
@@ -79,7 +80,8 @@ def test_a_teams_own_code_needs_its_tarball_for_the_digest(run: Command, drop: D
 
 def test_a_tarball_for_a_manifest_without_a_source_is_a_mistake(run: Command, drop: Drop, tmp_path: Path) -> None:
     done = run("request", drop(), "--source-archive", tmp_path / "x")
-    assert done.exit_code == 2 and "has no source" in done.stderr
+    assert done.exit_code == 2
+    assert "has no source" in done.stderr
 
 
 def test_attempt_numbers_begin_at_one(run: Command, drop: Drop) -> None:

@@ -49,7 +49,8 @@ def test_json_of_a_refused_manifest_has_field_wrong_right_and_line(run: Command,
 def test_a_strangers_text_is_no_markup_and_no_terminal_command(run: Command, drop: Drop) -> None:
     done = run("validate", drop(SOUND + '"[red]x[/nonsense]": 1\n"\\e[2Jy": 2\n'))
     assert done.exit_code == 1
-    assert "[red]x[/nonsense]" in done.stdout and "\x1b" not in done.stdout
+    assert "[red]x[/nonsense]" in done.stdout
+    assert "\x1b" not in done.stdout
 
 
 def test_team_and_run_can_be_given_where_the_path_does_not_name_them(run: Command) -> None:
@@ -64,18 +65,21 @@ def test_team_and_run_can_be_given_where_the_path_does_not_name_them(run: Comman
 )
 def test_a_place_that_names_no_team_or_run_is_refused(run: Command, drop: Drop, team: str, name: str) -> None:
     done = run("validate", drop(team=team, name=name))
-    assert done.exit_code == 1 and "--team" in done.stdout
+    assert done.exit_code == 1
+    assert "--team" in done.stdout
 
 
 def test_a_team_that_the_deployment_does_not_have_is_refused(run: Command, drop: Drop) -> None:
     done = run("validate", drop(team="physics"))
-    assert done.exit_code == 1 and "research, vision" in done.stdout
+    assert done.exit_code == 1
+    assert "research, vision" in done.stdout
 
 
 def test_a_missing_manifest_is_told_without_a_traceback(run: Command, tmp_path: Path) -> None:
     done = run("validate", tmp_path / "none.yaml")
     assert done.exit_code == 2
-    assert "none.yaml: cannot be read (No such file or directory)" in done.stderr and "Traceback" not in done.output
+    assert "none.yaml: cannot be read (No such file or directory)" in done.stderr
+    assert "Traceback" not in done.output
 
 
 def test_a_folder_in_place_of_a_manifest_is_told(run: Command, tmp_path: Path) -> None:
@@ -85,11 +89,13 @@ def test_a_folder_in_place_of_a_manifest_is_told(run: Command, tmp_path: Path) -
 def test_a_missing_or_wrong_config_is_told_with_all_its_errors(run: Command, drop: Drop, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     done = run("validate", drop(), "--config", config)
-    assert done.exit_code == 2 and "cannot be read" in done.stderr
+    assert done.exit_code == 2
+    assert "cannot be read" in done.stderr
     config.write_text("environment: dev\naccuont: 1\n")
     done = run("validate", drop(), "--config", config)
     assert done.exit_code == 2
-    assert "did you mean `account`?" in done.stderr and "teams: is missing" in done.stderr
+    assert "did you mean `account`?" in done.stderr
+    assert "teams: is missing" in done.stderr
 
 
 def test_another_accounts_config_is_another_verdict(run: Command, drop: Drop) -> None:
@@ -101,7 +107,8 @@ def test_another_accounts_config_is_another_verdict(run: Command, drop: Drop) ->
 
 def test_ten_megabytes_are_refused_by_their_size(run: Command, drop: Drop) -> None:
     done = run("validate", drop("#" + "x" * 10_000_000))
-    assert done.exit_code == 1 and "256 KiB" in done.stdout
+    assert done.exit_code == 1
+    assert "256 KiB" in done.stdout
 
 
 def test_an_unknown_option_is_a_usage_error(run: Command, drop: Drop) -> None:

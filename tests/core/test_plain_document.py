@@ -52,7 +52,8 @@ def test_what_yaml_1_1_would_turn_into_something_else_stays_text(text: str) -> N
 def test_a_plain_number_or_word_of_json_is_what_it_is_in_json(text: str, value: object) -> None:
     got = value_of(f"a: {text}")
     assert got == {"a": value}
-    assert isinstance(got, dict) and type(got["a"]) is type(value)
+    assert isinstance(got, dict)
+    assert type(got["a"]) is type(value)
 
 
 def test_quotes_make_text_of_anything() -> None:
@@ -196,7 +197,8 @@ def test_any_bytes_are_read_or_refused_in_words(text: bytes) -> None:
     try:
         parse_document(text)
     except DocumentError as error:
-        assert error.problem.wrong and error.problem.right
+        assert error.problem.wrong
+        assert error.problem.right
 
 
 @settings(max_examples=300, deadline=None)
@@ -205,4 +207,5 @@ def test_any_heap_of_yaml_signs_is_read_or_refused_in_words(text: str) -> None:
     try:
         parse_document(text.encode())
     except DocumentError as error:
-        assert error.problem.wrong and error.problem.right
+        assert error.problem.wrong
+        assert error.problem.right

@@ -54,7 +54,8 @@ def a_finished_run(phase: Phase = Phase.SUCCEEDED, **fields: Any) -> Run:
 def test_a_new_manifest_makes_a_new_run() -> None:
     got = drop(None, a_manifest())
     run = run_of(got)
-    assert got.accepted and got.changed
+    assert got.accepted
+    assert got.changed
     assert (run.id, run.uid, run.phase, run.pins, run.registered_at) == (
         "research/tiny",
         "new-uid",
@@ -69,7 +70,9 @@ def test_the_same_again_changes_nothing_in_any_phase() -> None:
     for phase in Phase:
         existing = a_run(phase=phase)
         got = drop(existing, a_manifest())
-        assert got.accepted and not got.changed and got.run is existing
+        assert got.accepted
+        assert not got.changed
+        assert got.run is existing
 
 
 def test_the_same_meaning_in_other_words_is_the_same() -> None:
@@ -78,7 +81,8 @@ def test_the_same_meaning_in_other_words_is_the_same() -> None:
 
 def test_the_same_again_after_a_refused_version_forgets_the_refusal() -> None:
     got = drop(a_run(refused=("image: is wrong",)), a_manifest())
-    assert got.changed and run_of(got).refused == ()
+    assert got.changed
+    assert run_of(got).refused == ()
 
 
 def test_the_same_again_on_a_finished_run_says_how_to_run_it_again() -> None:
@@ -152,7 +156,8 @@ def test_a_changed_manifest_of_a_finished_run_is_refused_unless_its_generation_r
     got = drop(a_finished_run(phase), a_manifest(instance_count=2))
     assert not got.accepted
     assert "raise it to 2" in got.words
-    assert run_of(got).phase is phase and run_of(got).manifest == a_manifest()
+    assert run_of(got).phase is phase
+    assert run_of(got).manifest == a_manifest()
     assert drop(a_finished_run(phase), a_manifest(instance_count=2, generation=2)).accepted
 
 
@@ -173,20 +178,23 @@ def test_a_new_generation_begins_from_nothing_and_its_attempt_numbers_go_on() ->
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.terminal])
 def test_a_new_generation_of_an_active_run_is_refused(phase: Phase) -> None:
     got = drop(a_run(phase=phase), a_manifest(generation=2))
-    assert not got.accepted and "state: stopped" in got.words
+    assert not got.accepted
+    assert "state: stopped" in got.words
     assert run_of(got).manifest.generation == 1
 
 
 def test_a_lower_generation_is_refused() -> None:
     got = drop(a_run(manifest=a_manifest(generation=3), phase=Phase.SUCCEEDED), a_manifest(generation=2))
-    assert not got.accepted and "at generation 3 already" in got.words
+    assert not got.accepted
+    assert "at generation 3 already" in got.words
 
 
 def test_a_stopped_run_resumes_in_its_own_lineage() -> None:
     existing = a_finished_run(Phase.STOPPED, manifest=a_manifest(state="stopped"), cause=Cause.STOPPED_BY_PERSON)
     got = drop(existing, a_manifest())
     run = run_of(got)
-    assert got.accepted and "resumes" in got.words
+    assert got.accepted
+    assert "resumes" in got.words
     assert (run.phase, run.uid, run.cause, run.ledger) == (Phase.ACCEPTED, existing.uid, None, existing.ledger)
     assert (run.pins, run.next_number) == (existing.pins, 13)
 
@@ -199,24 +207,28 @@ def test_a_stopped_run_whose_manifest_still_says_stopped_stays_so() -> None:
 
 def test_a_run_stopped_from_outside_is_not_resumed_by_the_same_bytes_and_is_told_how() -> None:
     got = drop(a_finished_run(Phase.STOPPED), a_manifest())
-    assert not got.changed and "state: stopped and then state: running" in got.words
+    assert not got.changed
+    assert "state: stopped and then state: running" in got.words
 
 
 def test_a_refused_manifest_without_a_run_leaves_none() -> None:
     got = refuse(None, "research", "tiny", ERRORS)
     assert (got.run, got.changed, got.errors) == (None, False, ERRORS)
-    assert "Nothing was started." in got.words and "image (line 3): is wrong; write another" in got.words
+    assert "Nothing was started." in got.words
+    assert "image (line 3): is wrong; write another" in got.words
 
 
 def test_a_refused_manifest_of_a_live_run_lets_it_go_on_and_tells_its_people_once() -> None:
     existing = a_run(phase=Phase.TRAINING, status_due=False)
     got = refuse(existing, "research", "tiny", ERRORS)
     run = run_of(got)
-    assert got.changed and "goes on under the manifest before" in got.words
+    assert got.changed
+    assert "goes on under the manifest before" in got.words
     assert run == replace(existing, refused=tuple(map(str, ERRORS)), notices=run.notices, status_due=True)
     assert [one.kind for one in run.notices] == ["refused"]
     again = refuse(run, "research", "tiny", ERRORS)
-    assert not again.changed and again.run is run
+    assert not again.changed
+    assert again.run is run
 
 
 def test_a_manifest_that_wants_no_word_of_refusals_gets_none() -> None:
@@ -233,11 +245,13 @@ def test_the_notice_of_a_refusal_without_a_run_has_an_id_of_its_content() -> Non
     first, again = refusal_notice("research", "tiny", ERRORS), refusal_notice("research", "tiny", ERRORS)
     assert first == again
     assert first.id != refusal_notice("research", "tiny", ERRORS[:1]).id
-    assert len(first.subject) <= 100 and first.subject.isascii()
+    assert len(first.subject) <= 100
+    assert first.subject.isascii()
 
 
 def test_two_files_of_one_stem_clash_and_others_do_not() -> None:
     key = "manifests/research/tiny.yaml"
     clash = name_clash(key, [key, "manifests/research/tiny.json", "manifests/research/tiny-2.yaml"])
-    assert clash is not None and "tiny.yaml and tiny.json" in clash.wrong
+    assert clash is not None
+    assert "tiny.yaml and tiny.json" in clash.wrong
     assert name_clash(key, [key, "manifests/research/tiny-2.json", "manifests/research/tin.yaml"]) is None

@@ -282,5 +282,23 @@ def test_names_of_types_tell_local_storage_and_acceleration() -> None:
         "ml.trn1.2xlarge",
     ]
     other = ["ml.m5.xlarge", "ml.c5n.18xlarge", "ml.p3.2xlarge", "ml.m7i-flex.large", "ml.r5.large", "ml.p2.xlarge"]
-    assert all(map(has_local_storage, local)) and not any(map(has_local_storage, other))
-    assert is_accelerated("ml.trn2.48xlarge") and is_accelerated("ml.g6e.xlarge") and not is_accelerated("ml.r5d.large")
+    assert all(map(has_local_storage, local))
+    assert not any(map(has_local_storage, other))
+    assert is_accelerated("ml.trn2.48xlarge")
+    assert is_accelerated("ml.g6e.xlarge")
+    assert not is_accelerated("ml.r5d.large")
+
+
+def test_a_persons_own_script_gets_only_what_its_author_wrote() -> None:
+    deployment = a_deployment(templates={"tiny_gpt": a_template(hyperparameters={"layers": 4}, environment={"A": "1"})})
+    own = a_manifest(
+        hyperparameters={"steps": 3},
+        source=Source(archive=f"s3://{BUCKET}/data/research/code.tar.gz", entry_point="main.py"),
+    )
+    pins = pin(own, deployment, bundle=BUNDLE, team="research", source_sha256="ef" * 32)
+    request = request_for(own, deployment=deployment, pins=pins)
+    assert request["HyperParameters"] == {"steps": "3"}
+    assert "A" not in request["Environment"]
+    templates = request_for(a_manifest(hyperparameters={"steps": 3}), deployment=deployment)
+    assert templates["HyperParameters"] == {"layers": "4", "steps": "3"}
+    assert templates["Environment"]["A"] == "1"

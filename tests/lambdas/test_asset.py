@@ -1,4 +1,4 @@
-"""The asset that is deployed, unpacked: does it hold everything that its handlers import, for the machine it runs on?"""
+"""The asset that is deployed, unpacked: does it hold all that its handlers import, for the machine it runs on?"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Statement:
 
 
 class Templates:
-    """All templates of one synthesis. References are written out: a bucket's ARN as ARN, others as `<LogicalId.Attr>`."""
+    """All templates of one synthesis. References are written out: a bucket's ARN as such, others `<LogicalId.Attr>`."""
 
     def __init__(self, folder: Path) -> None:
         self.by_stack: dict[str, dict[str, Any]] = {
@@ -85,7 +85,8 @@ class Templates:
         """The properties of the only resource of a type whose logical id starts so."""
         found = {logical: resource for logical, resource in self.resources(kind).items() if logical.startswith(start)}
         assert len(found) == 1, f"{kind} {start}*: {sorted(found)}"
-        return next(iter(found.values()))["Properties"]
+        properties: dict[str, Any] = next(iter(found.values()))["Properties"]
+        return properties
 
     def kinds(self) -> set[str]:
         return {resource["Type"] for template in self.by_stack.values() for resource in template["Resources"].values()}

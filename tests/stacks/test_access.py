@@ -34,9 +34,7 @@ def research(sandbox: Templates) -> list[Statement]:
 
 def _with(tmp_path: Path, **changes: Any) -> list[Statement]:
     """Team research's statements under config/sandbox.yaml with some fields changed."""
-    config = AccountConfig.model_validate(
-        {**config_of_context("config/sandbox.yaml", ROOT).model_dump(), **changes}
-    )
+    config = AccountConfig.model_validate({**config_of_context("config/sandbox.yaml", ROOT).model_dump(), **changes})
 
     def define(app: Any) -> None:
         env = cdk.Environment(account=config.account, region=config.region)
@@ -67,9 +65,7 @@ def test_a_job_reads_its_own_teams_objects_and_no_other_teams(research: list[Sta
 
 
 @pytest.mark.parametrize("prefix", ["checkpoints", "output"])
-def test_a_job_writes_its_own_checkpoints_and_output_and_no_other_teams(
-    research: list[Statement], prefix: str
-) -> None:
+def test_a_job_writes_its_own_checkpoints_and_output_and_no_other_teams(research: list[Statement], prefix: str) -> None:
     assert may(research, "s3:PutObject", f"{BUCKET}/{prefix}/research/x")
     assert not may(research, "s3:PutObject", f"{BUCKET}/{prefix}/vision/x")
 
@@ -102,7 +98,11 @@ def test_a_job_prunes_checkpoints_and_deletes_nothing_else(research: list[Statem
 
 
 def test_a_job_lists_its_own_prefixes_and_never_the_whole_bucket(research: list[Statement]) -> None:
-    assert may(research, "s3:ListBucket", BUCKET, s3_prefix="checkpoints/research/run/")
+    # A channel of type S3Prefix is listed before it is downloaded: data, agent and code alike.
+    for prefix in ("checkpoints/research/run/", "data/research/x/", f"templates/sha256-{'ab' * 32}/agent/"):
+        assert may(research, "s3:ListBucket", BUCKET, s3_prefix=prefix)
+    assert may(research, "s3:ListBucket", BUCKET, s3_prefix="templates/team/research/sha256-1/")
+    assert not may(research, "s3:ListBucket", BUCKET, s3_prefix="templates/team/vision/sha256-1/")
     assert not may(research, "s3:ListBucket", BUCKET, s3_prefix="checkpoints/vision/run/")
     assert not may(research, "s3:ListBucket", BUCKET, s3_prefix="checkpoints/")
     assert not may(research, "s3:ListBucket", BUCKET)

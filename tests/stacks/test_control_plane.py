@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.aws.settings import IntakeSettings, PublishSettings, ReconcileSettings
-from tests.stacks.synthesis import ROOT, Statement, Templates, may
+from holdfast.core.config import Team
+from stacks.application import config_of_context, define_stacks
+from tests.stacks.synthesis import ROOT, Statement, Templates, may, write_stack
 
 FUNCTIONS = ("Intake", "Reconcile", "Publish")
 BUCKET = "arn:aws:s3:::holdfast-dev-123456789012-us-east-1"
@@ -71,7 +74,13 @@ EVERY_FUNCTION = {
             "Reconcile",
             {
                 *("s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"),
-                *("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"),
+                *(
+                    "dynamodb:DeleteItem",
+                    "dynamodb:GetItem",
+                    "dynamodb:PutItem",
+                    "dynamodb:Query",
+                    "dynamodb:UpdateItem",
+                ),
                 *("sagemaker:AddTags", "sagemaker:CreateTrainingJob", "sagemaker:DescribeTrainingJob"),
                 *("sagemaker:ListTags", "sagemaker:ListTrainingJobs", "sagemaker:StopTrainingJob"),
                 *("cloudwatch:GetMetricData", "iam:PassRole", "logs:FilterLogEvents", "sns:Publish"),
@@ -80,9 +89,7 @@ EVERY_FUNCTION = {
         ("Publish", {"s3:GetObject", "s3:PutObject"}),
     ],
 )
-def test_a_function_may_call_what_it_uses_and_nothing_more(
-    account: Templates, name: str, services: set[str]
-) -> None:
+def test_a_function_may_call_what_it_uses_and_nothing_more(account: Templates, name: str, services: set[str]) -> None:
     assert _actions(account, name) == services | EVERY_FUNCTION
 
 
@@ -94,7 +101,10 @@ def test_no_statement_names_an_action_by_wildcard(account: Templates) -> None:
 
 def test_every_wildcard_resource_is_one_that_cannot_be_narrower(account: Templates) -> None:
     wild = {
-        action for _, statement in account.all_statements() if "*" in statement.resources for action in statement.actions
+        action
+        for _, statement in account.all_statements()
+        if "*" in statement.resources
+        for action in statement.actions
     }
     assert wild == set(WILDCARDS)
 
@@ -134,9 +144,7 @@ def test_reconcile_passes_the_teams_roles_to_sagemaker_and_no_other_role(reconci
     assert not may(reconcile, "iam:PassRole", "role/admin", iam_PassedToService="sagemaker.amazonaws.com")
 
 
-def test_publish_reads_its_one_asset_and_writes_releases_alone(
-    account: Templates, publish: list[Statement]
-) -> None:
+def test_publish_reads_its_one_asset_and_writes_releases_alone(account: Templates, publish: list[Statement]) -> None:
     bundle = account.one("Custom::HoldfastBundle")
     asset = f"arn:aws:s3:::{bundle['AssetBucket']}/{bundle['AssetKey']}"
     assert may(publish, "s3:GetObject", asset)
@@ -282,3 +290,17 @@ def test_people_and_the_sandbox_find_what_they_need_in_the_outputs(account: Temp
     }
     assert set(named) == {"BucketName", "TableName", "TopicArn", "IntakeFunction", "ReconcileFunction"}
     assert named["BucketName"] == "holdfast-dev-123456789012-us-east-1"
+
+
+def test_an_address_gets_the_notices_of_its_own_teams_alone(tmp_path: Path) -> None:
+    teams = {
+        "research": Team(notify_emails=("ann@example.org", "ops@example.org")),
+        "vision": Team(notify_emails=("ops@example.org",)),
+    }
+    config = config_of_context("config/example.yaml", ROOT).model_copy(update={"teams": teams})
+    templates = write_stack(tmp_path, lambda app: define_stacks(app, config=config, root=ROOT))
+    told = {
+        one["Properties"]["Endpoint"]: one["Properties"]["FilterPolicy"]
+        for one in templates.resources("AWS::SNS::Subscription").values()
+    }
+    assert told == {"ann@example.org": {"team": ["research"]}, "ops@example.org": {"team": ["research", "vision"]}}

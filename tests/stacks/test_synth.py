@@ -37,12 +37,21 @@ def _environment(tmp_path: Path, config: str, folder: str, **more: str) -> dict[
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     silenced = {name: value for name, value in os.environ.items() if name.startswith("JSII_SILENCE_")}
     context = {**json.loads((ROOT / "cdk.json").read_text())["context"], "config": config}
-    own = {"CDK_CONTEXT_JSON": json.dumps(context), "CDK_OUTDIR": str(tmp_path / folder), "AWS_EC2_METADATA_DISABLED": "1"}
+    own = {
+        "CDK_CONTEXT_JSON": json.dumps(context),
+        "CDK_OUTDIR": str(tmp_path / folder),
+        "AWS_EC2_METADATA_DISABLED": "1",
+    }
     return {**kept, **silenced, **own, **more}
 
 
 def _synth(
-    tmp_path: Path, *, config: str = "config/sandbox.yaml", folder: str = "out", start: tuple[str, ...] = (), **more: str
+    tmp_path: Path,
+    *,
+    config: str = "config/sandbox.yaml",
+    folder: str = "out",
+    start: tuple[str, ...] = (),
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *start, str(ROOT / "app.py")],
@@ -80,8 +89,7 @@ def test_a_synth_asks_no_network_and_starts_no_program(tmp_path: Path) -> None:
     LambdaZip(root=ROOT, platform=_sandbox_platform()).build()  # Once; pip is what brings wheels
     hook = tmp_path / "no_network.cjs"
     hook.write_text(NO_NETWORK_IN_NODE)
-    cut_off = {"start": ("-c", NO_NETWORK_IN_PYTHON), "NODE_OPTIONS": f"--require={hook}"}
-    done = _synth(tmp_path, **cut_off)
+    done = _synth(tmp_path, start=("-c", NO_NETWORK_IN_PYTHON), NODE_OPTIONS=f"--require={hook}")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "holdfast-sandbox-storage.template.json").is_file()
 

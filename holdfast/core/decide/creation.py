@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from holdfast.core.decide.decision import CreateAttempt, Keep, SendIntent
 from holdfast.core.model import Cause, Run
-from holdfast.core.observation import Absent, Job, Observation, Unknown
+from holdfast.core.observation import Job, Observation, Unknown
 
 
 def creation(run: Run, observation: Observation) -> CreateAttempt | SendIntent | Keep:

@@ -27,7 +27,6 @@ class Ending:
 
 def ending(
     *,
-    state: JobState,
     diagnosis: Diagnosis | None,
     manifest: Manifest,
     ledger: Ledger,

@@ -12,7 +12,9 @@ from holdfast.core.manifest import Watch
 from holdfast.core.model import Attempt
 
 
-def hang(*, verdict: Verdict, attempt: Attempt, watch: Watch, now: float) -> Keep | AskToEnd | StopJob | WithdrawRequest:
+def hang(
+    *, verdict: Verdict, attempt: Attempt, watch: Watch, now: float
+) -> Keep | AskToEnd | StopJob | WithdrawRequest:
     if attempt.stopped_at is not None:
         return Keep("StopTrainingJob was called; waiting for the job to end")
     if attempt.asked_at is not None:

@@ -34,19 +34,17 @@ def restart(
     progressed = sealed_step is not None and (ledger.best_sealed_step is None or sealed_step > ledger.best_sealed_step)
     if progressed:
         fresh = replace(ledger, restarts=ledger.restarts + 1, charged={}, best_sealed_step=sealed_step)
-        return Restart(
-            WaitUntil(now, f"{basis} It goes on from the checkpoint of step {sealed_step}.", cause), fresh
-        )
+        return Restart(WaitUntil(now, f"{basis} It goes on from the checkpoint of step {sealed_step}.", cause), fresh)
     spent = ledger.charged.get(cause.value, 0) + 1
     if spent > limits.max_restarts:
         said = f"{basis} {limits.max_restarts} restarts for this cause brought no newer checkpoint."
         return Restart(GiveUp(cause, said), ledger)
-    charged = replace(
-        ledger, restarts=ledger.restarts + 1, charged={**ledger.charged, cause.value: spent}
-    )
+    charged = replace(ledger, restarts=ledger.restarts + 1, charged={**ledger.charged, cause.value: spent})
     wait = backoff_seconds(limits.backoff_seconds, spent, uid)
     start = "the beginning" if sealed_step is None else f"the checkpoint of step {sealed_step}"
-    said = f"{basis} Restart {spent} of {limits.max_restarts} without a newer checkpoint, in {wait:.0f} s, from {start}."
+    said = (
+        f"{basis} Restart {spent} of {limits.max_restarts} without a newer checkpoint, in {wait:.0f} s, from {start}."
+    )
     return Restart(WaitUntil(now + wait, said, cause), charged)
 
 

@@ -53,13 +53,12 @@ def flat_hosts(series: Sequence[HostSeries], *, hosts: int, since: float) -> Hos
         kind, points = ("GPU", gpu[host]) if host in gpu else ("CPU", cpu[host])
         values = [value for at, value in points if at > since]
         if len(values) < MIN_POINTS:
-            return HostMovement(Movement.UNKNOWN, f"{host}: {len(values)} of {MIN_POINTS} points since the step stood still")
+            return HostMovement(
+                Movement.UNKNOWN, f"{host}: {len(values)} of {MIN_POINTS} points since the step stood still"
+            )
         low, high = min(values), max(values)
         words.append(f"{host} {kind} {low:.0f} to {high:.0f} %")
-        if kind == "GPU":
-            moving = high - low > GPU_SPREAD_AT_MOST
-        else:
-            moving = high > CPU_LEVEL_AT_MOST
+        moving = high - low > GPU_SPREAD_AT_MOST if kind == "GPU" else high > CPU_LEVEL_AT_MOST
         if moving:
             return HostMovement(Movement.MOVING, words[-1])
     return HostMovement(Movement.FLAT, "; ".join(words[:8]) + (f"; {len(words) - 8} more" if len(words) > 8 else ""))

@@ -25,7 +25,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`suspicion` is what the next poll builds on; None clears it. `alert`: people should know though nothing is done."""
+    """`suspicion` is what the next poll builds on; None clears it. `alert`: people are told though nothing is done."""
 
     health: Health
     basis: str
@@ -43,7 +43,12 @@ def is_stale_on_the_face(observation: Observation, manifest: Manifest, training_
 
 
 def judge(
-    observation: Observation, *, manifest: Manifest, training_at: float | None, before: Suspicion | None, poll_seconds: float
+    observation: Observation,
+    *,
+    manifest: Manifest,
+    training_at: float | None,
+    before: Suspicion | None,
+    poll_seconds: float,
 ) -> Verdict:
     """The verdict on a live attempt. `before` is what earlier polls suspected."""
     job = observation.job
@@ -85,7 +90,9 @@ def _judge_suspect(
         return Verdict(Health.UNKNOWN, f"{on_face.basis}; not every host reports metrics", before, alert=True)
     stale = stale_step(watch=manifest.watch, progress=progress, training_at=training_at, horizon=horizon)
     if not stale.stale:
-        return Verdict(Health.UNKNOWN, f"metrics are delivered up to {observation.now - horizon:.0f} s ago: {stale.basis}", before)
+        return Verdict(
+            Health.UNKNOWN, f"metrics are delivered up to {observation.now - horizon:.0f} s ago: {stale.basis}", before
+        )
     movement = flat_hosts(observation.hosts, hosts=hosts, since=stale.since)
     basis = f"{stale.basis}; hosts {movement.movement}: {movement.basis}"
     if movement.movement is Movement.UNKNOWN:
@@ -97,7 +104,9 @@ def _judge_suspect(
     if suspicion.polls < POLLS_THAT_MUST_AGREE:
         return Verdict(Health.SUSPECT, f"{basis}; poll {suspicion.polls} of {POLLS_THAT_MUST_AGREE}", suspicion)
     if not stale.enforceable:
-        return Verdict(Health.SUSPECT, f"{basis}; the manifest sets no bound, so nothing is stopped", suspicion, alert=True)
+        return Verdict(
+            Health.SUSPECT, f"{basis}; the manifest sets no bound, so nothing is stopped", suspicion, alert=True
+        )
     return Verdict(Health.HUNG, basis, suspicion)
 
 

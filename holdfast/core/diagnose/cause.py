@@ -24,6 +24,10 @@ class Diagnosis:
 
 def diagnose(job: Job, attempt: Attempt, tail: Sequence[LogLine] | Unknown | None) -> Diagnosis:
     """Name the cause of a terminal job that did not complete. An unknown cause is said to be unknown."""
+    return _by_what_was_done(job, attempt) or _by_what_was_said(job, tail)
+
+
+def _by_what_was_done(job: Job, attempt: Attempt) -> Diagnosis | None:
     if attempt.hung_at is not None:
         return Diagnosis(Cause.HANG, "hang", "It hung and was ended for that.")
     if job.state in (JobState.MAX_RUNTIME, JobState.MAX_WAIT):
@@ -32,6 +36,10 @@ def diagnose(job: Job, attempt: Attempt, tail: Sequence[LogLine] | Unknown | Non
         if attempt.stopped_at is not None:
             return Diagnosis(Cause.STOPPED_BY_PERSON, WISH, "It was stopped as its manifest asks.")
         return Diagnosis(Cause.STOPPED_BY_PERSON, "outside-stop", "Somebody stopped the job in SageMaker.")
+    return None
+
+
+def _by_what_was_said(job: Job, tail: Sequence[LogLine] | Unknown | None) -> Diagnosis:
     first = _first_match(OF_FAILURE_REASON, job.failure_reason)
     # "AlgorithmError" only repeats that the container exited non-zero; the hosts' own first error says why.
     if first is not None:

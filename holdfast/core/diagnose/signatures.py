@@ -52,8 +52,8 @@ OF_FAILURE_REASON: tuple[Signature, ...] = (
         "artifact-upload",
         r"Artifact upload failed",
         Cause.USER_ERROR,
-        "Training ended, but what it left in /opt/ml/model or /opt/ml/output could not be uploaded; keep checkpoints out "
-        "of the model folder.",
+        "Training ended, but what it left in /opt/ml/model or /opt/ml/output could not be uploaded; keep checkpoints "
+        "out of the model folder.",
         "huggingface/notebooks#138",
     ),
     _signature(
@@ -112,7 +112,8 @@ OF_LOG: tuple[Signature, ...] = (
     ),
     _signature(
         "peer-died",
-        r"Connection reset by peer|Connection closed by (?:remote )?peer|NCCL.{0,200}(?:remote process exited|unhandled system error)"
+        r"Connection reset by peer|Connection closed by (?:remote )?peer"
+        r"|NCCL.{0,200}(?:remote process exited|unhandled system error)"
         r"|Timed out waiting .{0,40}for (?:send|recv)|Watchdog caught collective operation timeout",
         Cause.PLATFORM,
         "A rank lost its peers: a host died or the network failed.",

@@ -13,7 +13,9 @@ ATTEMPT = Attempt(number=1, job="job", spec_hash="s", request_digest="d", intend
 WATCH = Watch(stall_after_seconds=60, ask_seconds=120)
 
 
-def _decide(health: Health, attempt: Attempt = ATTEMPT, watch: Watch = WATCH) -> Keep | AskToEnd | StopJob | WithdrawRequest:
+def _decide(
+    health: Health, attempt: Attempt = ATTEMPT, watch: Watch = WATCH
+) -> Keep | AskToEnd | StopJob | WithdrawRequest:
     return hang(verdict=Verdict(health, "basis"), attempt=attempt, watch=watch, now=NOW)
 
 

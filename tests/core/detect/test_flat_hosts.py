@@ -1,7 +1,6 @@
 import pytest
 
 from holdfast.core.detect.flat_hosts import Movement, flat_hosts, horizon_of
-
 from tests.observations import NOW, hosts_at
 
 SINCE = NOW - 120

@@ -10,7 +10,6 @@ from holdfast.core.detect.health import Health, Verdict, judge
 from holdfast.core.manifest import Watch
 from holdfast.core.model import JobState, Suspicion
 from holdfast.core.observation import Absent, Unknown
-
 from tests.builders import a_manifest
 from tests.observations import NOW, TRAINING_AT, an_observation, hosts_at
 
@@ -24,9 +23,7 @@ def suspected(*, step: int | None = 120, ago: float = POLL, polls: int = 1) -> S
 def verdict(*, before: Suspicion | None = None, watch: Watch | None = None, **seen: Any) -> Verdict:
     manifest = a_manifest(watch=watch or Watch(stall_after_seconds=60), instance_count=2)
     training_at = TRAINING_AT
-    return judge(
-        an_observation(**seen), manifest=manifest, training_at=training_at, before=before, poll_seconds=POLL
-    )
+    return judge(an_observation(**seen), manifest=manifest, training_at=training_at, before=before, poll_seconds=POLL)
 
 
 def test_a_frozen_step_with_flat_hosts_in_two_polls_is_hung() -> None:

@@ -1,10 +1,11 @@
 from holdfast.core.detect.stale_step import stale_step
 from holdfast.core.manifest import Watch
-
 from tests.observations import NOW, TRAINING_AT, a_progress
 
 
-def _judge(watch: Watch, *, stalled_for: float, step: int | None = 120, horizon: float = NOW, training_at: float = TRAINING_AT):
+def _judge(
+    watch: Watch, *, stalled_for: float, step: int | None = 120, horizon: float = NOW, training_at: float = TRAINING_AT
+):
     progress = a_progress(stalled_for=stalled_for, step=step)
     return stale_step(watch=watch, progress=progress, training_at=training_at, horizon=horizon)
 

@@ -5,7 +5,6 @@ import pytest
 from holdfast.core.diagnose.cause import diagnose
 from holdfast.core.model import Attempt, Cause, JobState
 from holdfast.core.observation import LogLine, Unknown
-
 from tests.observations import a_job
 
 ATTEMPT = Attempt(number=1, job="job", spec_hash="s", request_digest="d", intended_at=0.0, seen_at=1.0)
@@ -42,14 +41,18 @@ def test_the_first_error_in_time_beats_the_peers_that_died_of_it() -> None:
 
 
 def test_a_log_that_could_not_be_read_leaves_the_cause_unknown_and_says_so() -> None:
-    found = diagnose(a_job(JobState.FAILED, failure_reason="AlgorithmError: , exit code: 1"), ATTEMPT, Unknown("throttled"))
+    found = diagnose(
+        a_job(JobState.FAILED, failure_reason="AlgorithmError: , exit code: 1"), ATTEMPT, Unknown("throttled")
+    )
     assert found.cause is Cause.UNKNOWN
     assert "throttled" in found.basis
 
 
 def test_an_attempt_that_was_found_hung_died_of_that_whatever_its_last_words() -> None:
     hung = replace(ATTEMPT, hung_at=5.0, asked_at=5.0)
-    assert diagnose(a_job(JobState.FAILED, failure_reason="AlgorithmError: KeyError: 'a'"), hung, ()).cause is Cause.HANG
+    assert (
+        diagnose(a_job(JobState.FAILED, failure_reason="AlgorithmError: KeyError: 'a'"), hung, ()).cause is Cause.HANG
+    )
 
 
 def test_a_stop_that_was_not_ours_is_a_persons() -> None:

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from holdfast_agent.contract import Heartbeat
 
 from holdfast.core.model import Attempt, Cause, Outcome, Phase
+from holdfast_agent.contract import Heartbeat
 from sandbox.demo.account import Beat
 from sandbox.demo.summary import Story, invariants, row, steps_lost
-
 from tests.builders import a_run
 
 TARGET = 8
@@ -22,7 +21,8 @@ FIELDS = ("template", "role")
 
 def beats(first: int, last: int, *, at: float, attempt: int = 1, off: float = 0.0) -> list[Beat]:
     return [
-        Beat(at + step, Heartbeat("step", attempt, step=step, loss=4.0 - step / 10 + off)) for step in range(first, last + 1)
+        Beat(at + step, Heartbeat("step", attempt, step=step, loss=4.0 - step / 10 + off))
+        for step in range(first, last + 1)
     ]
 
 
@@ -64,7 +64,9 @@ def a_frozen_story(*, off: float = 0.0, **first: Any) -> Story:
     return Story(run, TARGET, lines, frozen_at=FROZEN_AT)
 
 
-def judged(healthy: Story | None = None, frozen: Story | None = None, refused: dict[str, Any] | None = None) -> set[str]:
+def judged(
+    healthy: Story | None = None, frozen: Story | None = None, refused: dict[str, Any] | None = None
+) -> set[str]:
     found = invariants(healthy or a_healthy_story(), frozen or a_frozen_story(), refused or REFUSED, FIELDS)
     return {name for name, holds in found.items() if not holds}
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sandbox.sagemaker.channels import local_name
-from sandbox.sagemaker.storage import location
+from sandbox.sagemaker.storage import StorageError, inside, location
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,13 @@ from sandbox.sagemaker.storage import location
 )
 def test_an_object_lands_below_its_channel_by_what_the_prefix_names(key: str, prefix: str, expected: str) -> None:
     assert local_name(key, prefix) == expected
+
+
+@pytest.mark.parametrize("name", ["../escape", "a/../../escape", "/etc/passwd"])
+def test_a_key_cannot_land_outside_its_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="lies outside its folder"):
+        inside(tmp_path, name)
+    assert inside(tmp_path, "a/..b") == tmp_path / "a/..b"
 
 
 def test_a_location_needs_a_bucket() -> None:

@@ -22,7 +22,7 @@ def remaining(job: str) -> list[int]:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in order", "by SIGKILL"])
 def test_no_process_of_a_job_outlives_the_emulator(tmp_path: Path, killed: bool) -> None:
-    with running_cloud(tmp_path, planes=[PLANE]) as cloud:
+    with running_cloud(tmp_path / ("killed" if killed else "with a blank"), planes=[PLANE]) as cloud:
         lab = Lab(cloud)
         lab.client("s3").create_bucket(Bucket=BUCKET)
         job = lab.create(lab.request(TICKING, role=lab.role(), hosts=2))

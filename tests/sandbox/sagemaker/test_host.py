@@ -178,16 +178,18 @@ host.prepare()
 output, _ = host.start([sys.executable, "-u", "-c", {FAMILY + "time.sleep(300)"!r}], host.environment({{}}, {{}}))
 output.readline()
 host.freeze()
-print("frozen", flush=True)
+print(host.environment({{}}, {{}})["TMPDIR"], flush=True)
 time.sleep(300)
 """
     with subprocess.Popen([sys.executable, "-c", emulator], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "frozen\n"
+        scratch = Path(process.stdout.readline().strip())
+        assert scratch.is_dir()
         assert len(with_environment(HOST_MARKER, f"{marker}/algo-1")) == 5
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     assert eventually(lambda: with_environment(HOST_MARKER, f"{marker}/algo-1") == [])
+    assert eventually(lambda: not scratch.exists())
 
 
 def test_opt_ml_is_replaced_where_it_is_a_path_and_nowhere_else(tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def test_a_type_with_local_storage_needs_no_volume_size() -> None:
         ({"InputDataConfig": [a_channel(InputMode="Pipe")]}, "input mode Pipe (channel train"),
         ({"InputDataConfig": [a_channel(CompressionType="Gzip")]}, "decompression"),
         ({"InputDataConfig": [{"ChannelName": "fs", "DataSource": {"FileSystemDataSource": {}}}]}, "file systems"),
+        ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/../x"}}, "checkpoints outside /opt/ml"),
+        ({"CheckpointConfig": {"S3Uri": "https://b/c"}}, "not s3:// URIs (https://b/c)"),
         ({"DebugHookConfig": {"S3OutputPath": "s3://b/d"}}, "Debugger (DebugHookConfig)"),
         ({"ProfilerConfig": {"DisableProfiler": False}}, "the profiler"),
     ],

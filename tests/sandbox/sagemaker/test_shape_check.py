@@ -56,8 +56,8 @@ def test_a_whole_request_breaks_nothing() -> None:
         (
             {"StoppingCondition": {"MaxRuntimeInSeconds": 0}},
             (
-                "Value '0' at 'stoppingCondition.maxRuntimeInSeconds' failed to satisfy constraint: Member must have value "
-                "greater than or equal to 1"
+                "Value '0' at 'stoppingCondition.maxRuntimeInSeconds' failed to satisfy constraint: Member must have "
+                "value greater than or equal to 1"
             ),
         ),
         (
@@ -77,8 +77,8 @@ def test_a_whole_request_breaks_nothing() -> None:
         (
             {"Environment": {"not a name": "x"}},
             (
-                "Value '{not a name=x}' at 'environment' failed to satisfy constraint: Map keys must satisfy constraint: "
-                "[Member must satisfy regular expression pattern: [a-zA-Z_][a-zA-Z0-9_]*]"
+                "Value '{not a name=x}' at 'environment' failed to satisfy constraint: Map keys must satisfy "
+                "constraint: [Member must satisfy regular expression pattern: [a-zA-Z_][a-zA-Z0-9_]*]"
             ),
         ),
     ],
