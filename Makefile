@@ -65,7 +65,7 @@ clean: ## Everything that was built or installed here
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.complete: requirements.txt
+$(VENV)/.complete: requirements.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Holdfast needs Python 3.11 or newer; there is no $(PYTHON)"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Holdfast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Another one: make PYTHON=..."; exit 2; }
@@ -73,6 +73,7 @@ $(VENV)/.complete: requirements.txt
 	  || { echo "This Python has no venv module (on Debian and Ubuntu: apt install python3-venv)"; exit 2; }
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 node_modules/.complete: package.json package-lock.json
