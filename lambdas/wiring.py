@@ -45,14 +45,7 @@ def intake_of(settings: IntakeSettings) -> IntakePart:
     session = boto3.Session()
     s3 = session.client("s3", config=CLIENTS)
     dynamodb = session.client("dynamodb", config=CLIENTS)
-    publisher = Publisher(
-        s3=s3,
-        sns=session.client("sns", config=CLIENTS),
-        dynamodb=dynamodb,
-        bucket=settings.bucket,
-        topic_arn=settings.topic_arn,
-        table=settings.table,
-    )
+    publisher = _publisher(session, settings)
     provider = parameters.SSMProvider(boto3_client=session.client("ssm", config=CLIENTS))
     intake = Intake(
         s3=s3,
@@ -72,14 +65,7 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
     s3 = session.client("s3", config=CLIENTS)
     sagemaker = session.client("sagemaker", config=CLIENTS)
     dynamodb = session.client("dynamodb", config=CLIENTS)
-    publisher = Publisher(
-        s3=s3,
-        sns=session.client("sns", config=CLIENTS),
-        dynamodb=dynamodb,
-        bucket=settings.bucket,
-        topic_arn=settings.topic_arn,
-        table=settings.table,
-    )
+    publisher = _publisher(session, settings)
     evidence = Evidence(
         cloudwatch=session.client("cloudwatch", config=CLIENTS),
         logs=session.client("logs", config=CLIENTS),
@@ -105,6 +91,17 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
         status_refresh_seconds=settings.status_refresh_seconds,
     )
     return ReconcilePart(reconciler, publisher)
+
+
+def _publisher(session: boto3.Session, settings: IntakeSettings | ReconcileSettings) -> Publisher:
+    return Publisher(
+        s3=session.client("s3", config=CLIENTS),
+        sns=session.client("sns", config=CLIENTS),
+        dynamodb=session.client("dynamodb", config=CLIENTS),
+        bucket=settings.bucket,
+        topic_arn=settings.topic_arn,
+        table=settings.table,
+    )
 
 
 class Compiler:

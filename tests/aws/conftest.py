@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sns.client import SNSClient
     from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_ssm.client import SSMClient
 
 REGION = "us-east-1"
 BUCKET = "holdfast-dev-123456789012-us-east-1"
@@ -33,6 +34,7 @@ class Aws:
     logs: CloudWatchLogsClient
     sns: SNSClient
     sqs: SQSClient
+    ssm: SSMClient
 
 
 @pytest.fixture
@@ -44,7 +46,10 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     with mock_aws():
         session = boto3.Session(region_name=REGION)
         account = Aws(
-            *(session.client(name) for name in ("s3", "dynamodb", "sagemaker", "cloudwatch", "logs", "sns", "sqs"))
+            *(
+                session.client(name)
+                for name in ("s3", "dynamodb", "sagemaker", "cloudwatch", "logs", "sns", "sqs", "ssm")
+            )
         )
         account.s3.create_bucket(Bucket=BUCKET)
         account.dynamodb.create_table(
