@@ -70,6 +70,7 @@ class FakeAccount:
         self.seals: Seals | Unknown = Seals()
         self.answers: list[CreateResult] = []
         self.crash_after: type[Action] | None = None
+        self.crash_before: type[Action] | None = None
         self.lose_answers = False
         self.calls: list[Action] = []
         self.statuses: list[str] = []
@@ -111,6 +112,9 @@ class FakeAccount:
         )
 
     def act(self, action: Action) -> CreateResult | None:
+        if self.crash_before is type(action):
+            self.crash_before = None
+            raise CrashError
         self.calls.append(action)
         result = None
         match action:

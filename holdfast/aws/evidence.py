@@ -21,9 +21,11 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 SERIES_A_CALL = 500  # GetMetricData's limit
 PAGES_AT_MOST = 20  # of FilterLogEvents in one look; the API allows 5 to 25 calls a second, an account
 LOOK_BACK_SECONDS = 3 * 3_600.0
-TAIL_SECONDS = 1_800.0
+# The first window that holds a telling line is enough: pages come oldest first, so a long window of a talkative job
+# would end before its death.
+TAIL_WINDOWS_SECONDS = (120.0, 600.0, 1_800.0)
 # Any of these words makes a line worth reading when a job died.
-TAIL_PATTERN = "?Error ?error ?Exception ?NCCL ?Xid ?SIGKILL ?signal ?Holdfast ?memory"
+TAIL_PATTERN = "?Error ?error: ?Exception ?NCCL ?Xid ?ECC ?SIGKILL ?signal ?Holdfast ?memory"
 
 
 class Evidence:
@@ -79,22 +81,32 @@ class Evidence:
 
     def with_log(self, progress: Progress, job: str, since: float, now: float) -> Progress | Unknown:
         """The same progress read afresh from the log: its newest line, and a newer step where there is one."""
-        lines = self._lines(job, since - self._period, now, pattern="")
-        if isinstance(lines, Unknown):
-            return lines
+        found = self._lines(job, since - self._period, now, pattern="")
+        if isinstance(found, Unknown):
+            return found
+        lines, whole = found
         newest = progress
         for line in lines:
             beat = parse_heartbeat(line.text)
             stepped = beat is not None and beat.phase == "step" and beat.step is not None
             if stepped and beat is not None and beat.step is not None and beat.step > (newest.step or -1):
                 newest = replace(newest, step=beat.step, step_at=line.at)
-        return replace(newest, log_at=max((line.at for line in lines), default=None))
+        # Of a log too long to be read whole it is certain that it is not silent, and nothing more is needed: a log that
+        # is written to never makes a hang.
+        return replace(newest, log_at=max((line.at for line in lines), default=None) if whole else now)
 
-    def tail(self, job: str, ended_at: float, *, seconds: float = TAIL_SECONDS) -> tuple[LogLine, ...] | Unknown:
-        """Lines of all hosts that may say why the job died, oldest first."""
-        return self._lines(job, ended_at - seconds, ended_at + 60, pattern=TAIL_PATTERN)
+    def tail(self, job: str, ended_at: float) -> tuple[LogLine, ...] | Unknown:
+        """Lines of all hosts from shortly before the end that may say why the job died, oldest first."""
+        for seconds in TAIL_WINDOWS_SECONDS:
+            found = self._lines(job, ended_at - seconds, ended_at + 60, pattern=TAIL_PATTERN)
+            if isinstance(found, Unknown):
+                return found
+            if found[0]:
+                return found[0]
+        return ()
 
-    def _lines(self, job: str, start: float, end: float, *, pattern: str) -> tuple[LogLine, ...] | Unknown:
+    def _lines(self, job: str, start: float, end: float, *, pattern: str) -> tuple[tuple[LogLine, ...], bool] | Unknown:
+        """Lines in the order of time, and whether these are all of them. At most PAGES_AT_MOST pages are read."""
         lines: list[LogLine] = []
         # The slash: without it job-1 would read job-10's lines.
         call: dict[str, Any] = {
@@ -110,7 +122,7 @@ class Evidence:
                 answer = self._logs.filter_log_events(**call)
             except FAILED_READ as error:
                 if code_of(error) in MISSING:
-                    return ()
+                    return (), True
                 return Unknown(f"FilterLogEvents: {words_of(error)}")
             for event in answer["events"]:
                 stream = event["logStreamName"]
@@ -119,9 +131,9 @@ class Evidence:
                     lines.append(LogLine(event["timestamp"] / 1000, host, event["message"]))
             # A page may be empty while more follow.
             if not answer.get("nextToken"):
-                return tuple(sorted(lines, key=lambda one: one.at))
+                return tuple(sorted(lines, key=lambda one: one.at)), True
             call["nextToken"] = answer["nextToken"]
-        return Unknown(f"FilterLogEvents: more than {PAGES_AT_MOST} pages of log since then")
+        return tuple(sorted(lines, key=lambda one: one.at)), False
 
     def _read(
         self, series: Sequence[tuple[str, dict[str, str], str]], start: float, end: float

@@ -70,11 +70,13 @@ class Intake:
             team, name = parse_manifest_key(key)
         except ManifestKeyError as error:
             return self._refuse_name(key, str(error))
-        text = self._read(key)
-        if text is None:
-            return Taken(f"{team}/{name}", False, "the manifest is gone; deleting one changes nothing")
         for _ in range(TRIES):
+            # The run before the text, and both anew at each try: whoever saves a newer text in between makes this save
+            # conflict. The other way round an older manifest could be written over a newer one.
             existing = self._store.get(team, name)
+            text = self._read(key)
+            if text is None:
+                return Taken(f"{team}/{name}", False, "the manifest is gone; deleting one changes nothing")
             registration = self._register(existing, key, team, name, text)
             try:
                 return self._settle(registration, team, name)

@@ -65,8 +65,8 @@ class Checkpoint(_Part):
     """sync: SageMaker copies the local folder to S3 and back."""
     local_path: Annotated[str, StringConstraints(pattern=r"^/opt/ml/[A-Za-z0-9_./-]{1,200}$")] = "/opt/ml/checkpoints"
     """The folder inside the container."""
-    keep: int = Field(default=3, ge=1, le=100)
-    """Sealed checkpoints that stay; older ones are deleted, the newest good one never."""
+    keep: int = Field(default=3, ge=2, le=100)
+    """Sealed checkpoints that stay; older ones are deleted. At least two: the newest may still be on its way to S3."""
 
 
 class Limits(_Part):
@@ -77,7 +77,8 @@ class Limits(_Part):
     max_pending_seconds: int | None = Field(default=None, ge=1_800, le=2_419_200)
     """Longest wait for capacity inside SageMaker; effective on ml.p, ml.g and ml.trn types only."""
     max_restarts: int = Field(default=5, ge=0, le=1_000)
-    """Restarts without a newer sealed checkpoint in between, for each cause on its own."""
+    """Restarts without a newer sealed checkpoint in between, for each cause on its own. Waiting for capacity or for a
+    quota is not counted: it costs nothing, and ends when AWS or the account's owner ends it."""
     backoff_seconds: int = Field(default=60, ge=0, le=3_600)
     """First wait before a restart that brought no progress; doubles each time, up to an hour."""
 
@@ -100,9 +101,10 @@ class Watch(_Part):
 class Notify(_Part):
     """Which happenings are sent to the team's topic."""
 
-    on: tuple[Literal["refused", "restarted", "gave_up", "succeeded", "stopped", "hung"], ...] = (
+    on: tuple[Literal["refused", "restarted", "waiting", "gave_up", "succeeded", "stopped", "hung"], ...] = (
         "refused",
         "restarted",
+        "waiting",
         "gave_up",
         "succeeded",
         "stopped",

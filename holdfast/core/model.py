@@ -16,6 +16,9 @@ from pydantic import TypeAdapter
 from holdfast.core.layout import run_id
 from holdfast.core.manifest import Manifest
 
+# The item in the table is bounded (DynamoDB: 400 KB); older attempts are in SageMaker's job list and in the logs.
+KEPT_ATTEMPTS = 10
+
 
 class Phase(StrEnum):
     ACCEPTED = "accepted"
@@ -110,6 +113,9 @@ class Attempt:
     intended_at: float
     request: dict[str, Any] | None = None
     """The exact CreateTrainingJob request; dropped once the job has been seen, since only a create needs it."""
+    sent_at: float | None = None
+    """When a create was last about to be sent; None while it certainly was not, or was refused. From here on a job of
+    this name may exist, whatever a read says for a moment."""
     seen_at: float | None = None
     training_at: float | None = None
     """When a step was first seen, or the job was first seen in SageMaker's Training."""
@@ -185,6 +191,8 @@ class Run:
     """What a changed manifest applies now and what at the next attempt, in words."""
     health: str = ""
     """The newest verdict and its basis, in words."""
+    withdraw_due: bool = False
+    """A request to end may still lie where the agent polls; it is taken back once more at the next look."""
     alerted: bool = False
     """Whether people were told of a suspicion that may not be acted on; falls with the suspicion."""
     status_due: bool = True

@@ -7,6 +7,7 @@ from holdfast.core.model import Notice, Run
 _SUBJECTS = {
     "refused": "manifest refused",
     "restarted": "restarting",
+    "waiting": "waiting",
     "gave_up": "gave up",
     "succeeded": "succeeded",
     "stopped": "stopped",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.core.decide.creation import CAUSE_OF_ANSWER, CreateAnswer, CreateResult, creation
+from holdfast.core.decide.creation import CAUSE_OF_ANSWER, CreateAnswer, CreateResult, creation, may_exist_unseen
 from holdfast.core.decide.decision import (
     AskToEnd,
     CreateAttempt,
@@ -30,14 +30,10 @@ from holdfast.core.decide.restart import restart
 from holdfast.core.decide.wish import wish
 from holdfast.core.detect.health import Health, Verdict, judge
 from holdfast.core.diagnose.cause import diagnose
-from holdfast.core.model import Attempt, Cause, JobState, Outcome, Phase, Run, Suspicion
+from holdfast.core.model import KEPT_ATTEMPTS, Attempt, Cause, JobState, Outcome, Phase, Run, Suspicion
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
 from holdfast_agent.contract import EndRequest
-
-# A job that was just created may not be described for a moment (assumed: AWS documents no read-after-write here).
-# Taking that moment for a deletion would end a run whose job lives.
-SETTLES_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -88,13 +84,21 @@ def reconcile(run: Run, observation: Observation, *, intend: Callable[[Run, int]
     """`intend` compiles the request of attempt number n from the run's own pins; it is pure as well."""
     if run.phase.terminal:
         return Step(run, (), Keep(f"the run is {run.phase.value}"))
-    seen = _take_in(run, observation)
+    seen = _take_in(replace(run, withdraw_due=False), observation)
+    step = _reconcile(seen, observation, intend, poll_seconds)
+    if not run.withdraw_due:
+        return step
+    # Taken back a second time, since a function may have died before the first. A new request comes after it.
+    return replace(step, actions=(RemoveEndRequest(run.team, run.name), *step.actions))
+
+
+def _reconcile(seen: Run, observation: Observation, intend: Callable[[Run, int], Intent], poll_seconds: float) -> Step:
     attempt = seen.attempt
     wished = wish(seen, observation)
     if isinstance(wished, RestStopped):
         return _rest(seen, observation, wished)
     if attempt is None or attempt.ended_at is not None or attempt.seen_at is None:
-        return _without_job(seen, observation, intend, wished)
+        return _without_job(seen, observation, intend)
     if isinstance(observation.job, Absent):
         return _vanished(seen, attempt, observation)
     if isinstance(observation.job, Job) and observation.job.state.terminal:
@@ -126,20 +130,23 @@ def _take_in(run: Run, observation: Observation) -> Run:
     return _with_attempt(run, attempt)
 
 
-def _without_job(
-    run: Run, observation: Observation, intend: Callable[[Run, int], Intent], wished: StopJob | None
-) -> Step:
+def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int], Intent]) -> Step:
     attempt, job = run.attempt, observation.job
     if attempt is not None and attempt.ended_at is None and isinstance(job, Job) and not job.ours:
         # The name is taken by a job that this intent did not ask for. It is not ours to adopt or to stop.
         said = f"{attempt.job} exists already and was not created for this attempt; the next number is taken."
         given_up = replace(attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=said, request=None)
         return Step(_changed(_with_attempt(run, given_up), why=said), (), Keep(said))
-    decision = Keep("the manifest asks for state: stopped") if wished else creation(run, observation)
+    stopping = run.manifest.state == "stopped"
+    decision = Keep("the manifest asks for state: stopped") if stopping else creation(run, observation)
     if isinstance(decision, CreateAttempt):
         return _intend(run, observation, intend, decision)
     if isinstance(decision, SendIntent) and attempt is not None and attempt.request is not None:
-        return Step(run, (SendCreate(attempt.job, attempt.request),), decision)
+        # `sent_at` makes the record differ, so that of two reconcilers only the one whose write holds sends.
+        sent = _with_attempt(run, replace(attempt, sent_at=observation.now))
+        return Step(sent, (SendCreate(attempt.job, attempt.request),), decision)
+    if observation.live_jobs and isinstance(decision, Keep):
+        return Step(_worry(run, decision.reason), (), decision)
     return Step(run, (), decision)
 
 
@@ -156,10 +163,13 @@ def _intend(run: Run, observation: Observation, intend: Callable[[Run, int], Int
         spec_hash=run.spec_hash,
         request_digest=intent.request_digest,
         intended_at=observation.now,
+        sent_at=observation.now,
         request=intent.request,
         sealed_step=observation.seals.newest_step if isinstance(observation.seals, Seals) else None,
     )
-    planned = replace(run, attempts=(*kept, attempt), next_number=number + 1, suspicion=None, alerted=False)
+    planned = replace(
+        run, attempts=(*kept, attempt)[-KEPT_ATTEMPTS:], next_number=number + 1, suspicion=None, alerted=False
+    )
     new = _changed(planned, phase=Phase.STARTING, due_at=None, why=f"creating {intent.job}")
     return Step(new, (SendCreate(intent.job, intent.request),), decision)
 
@@ -189,19 +199,20 @@ def after_create(run: Run, result: CreateResult, now: float) -> Run:
             attempt, ended_at=now, outcome=Outcome.NOT_CREATED, cause=cause, reason=went.decision.reason, request=None
         )
         return _fail(_with_attempt(run, closed), went.decision)
-    # The attempt stays as it is, with its number and its request: its name was never used.
-    return _changed(
-        replace(run, ledger=went.ledger),
+    # The attempt stays as it is, with its number: its name was certainly not used.
+    waiting = _changed(
+        _with_attempt(replace(run, ledger=went.ledger), replace(attempt, sent_at=None)),
         phase=Phase.WAITING,
         due_at=went.decision.due_at,
         why=went.decision.reason,
         cause=cause,
     )
+    return _tell(waiting, "waiting", went.decision.reason, key=f"{cause.value}-{attempt.job}")
 
 
 def _vanished(run: Run, attempt: Attempt, observation: Observation) -> Step:
     """SageMaker forgot a job that it had: somebody deleted it. Its checkpoints are still there."""
-    if attempt.seen_at is not None and observation.now - attempt.seen_at < SETTLES_SECONDS:
+    if may_exist_unseen(attempt, observation.now):
         return Step(run, (), Keep(f"{attempt.job} is not described yet; it was created a moment ago"))
     said = f"{attempt.job} was deleted in SageMaker."
     closed = replace(
@@ -216,7 +227,8 @@ def _vanished(run: Run, attempt: Attempt, observation: Observation) -> Step:
 def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> Step:
     if not isinstance(observation.seals, Seals):
         why = observation.seals.why if isinstance(observation.seals, Unknown) else "not read"
-        return Step(run, (), Keep(f"the job is {job.state}; which checkpoints are sealed is unknown: {why}"))
+        said = f"the job is {job.state}; which checkpoints are sealed is unknown: {why}"
+        return Step(_worry(run, said), (), Keep(said))
     diagnosis = None if job.state is JobState.COMPLETED else diagnose(job, attempt, observation.tail)
     end = ending(
         diagnosis=diagnosis,
@@ -234,7 +246,9 @@ def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> St
         reason=diagnosis.basis if diagnosis else end.decision.reason,
     )
     new = replace(_with_attempt(run, closed), ledger=end.ledger, suspicion=None, alerted=False)
-    actions: tuple[Action, ...] = (RemoveEndRequest(run.team, run.name),) if attempt.asked_at is not None else ()
+    asked = attempt.asked_at is not None
+    actions: tuple[Action, ...] = (RemoveEndRequest(run.team, run.name),) if asked else ()
+    new = replace(new, withdraw_due=asked)
     decision = end.decision
     if isinstance(decision, Succeed):
         done = _changed(new, phase=Phase.SUCCEEDED, why=decision.reason, cause=None, due_at=None)
@@ -267,11 +281,14 @@ def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJo
         asked = replace(attempt, hung_at=observation.now, asked_at=observation.now)
         new = _changed(_with_attempt(run, asked), phase=Phase.STOPPING, why=decision.reason, cause=Cause.HANG)
         request = EndRequest(attempt.job, attempt.number, decision.reason, observation.now)
-        told = _tell(new, "hung", f"{decision.reason} The agent is asked to end itself.", key=attempt.job)
+        since = f"{attempt.job}-{run.suspicion.since:.0f}" if run.suspicion else attempt.job
+        told = _tell(new, "hung", f"{decision.reason} The agent is asked to end itself.", key=since)
         return Step(told, (SendEndRequest(run.team, run.name, request),), decision, verdict)
     if isinstance(decision, WithdrawRequest):
         back = replace(attempt, hung_at=None, asked_at=None)
-        new = _changed(_with_attempt(run, back), phase=Phase.TRAINING, why=decision.reason, cause=None)
+        new = _changed(
+            _with_attempt(run, back), phase=Phase.TRAINING, why=decision.reason, cause=None, withdraw_due=True
+        )
         return Step(new, (RemoveEndRequest(run.team, run.name),), decision, verdict)
     if isinstance(decision, StopJob):
         stopping = replace(attempt, stopped_at=observation.now)
@@ -280,21 +297,28 @@ def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJo
     if attempt.stopped_at is not None and isinstance(job, Job) and job.state is not JobState.STOPPING:
         # The record says that it was stopped and SageMaker does not: the call was lost. Calling again is harmless.
         return Step(run, (SendStop(attempt.job),), decision, verdict)
+    if attempt.asked_at is not None and attempt.stopped_at is None:
+        # Asked again at each look: a request that was lost would cost the run its chance of an unbilled node repair.
+        request = EndRequest(attempt.job, attempt.number, run.why, attempt.asked_at)
+        return Step(run, (SendEndRequest(run.team, run.name, request),), decision, verdict)
     return Step(run, (), decision, verdict)
 
 
 def _with_verdict(run: Run, verdict: Verdict) -> Run:
     new = replace(run, suspicion=_suspicion(run.suspicion, verdict), health=f"{verdict.health}: {verdict.basis}")
     if verdict.alert and not run.alerted:
-        new = _tell(
-            replace(new, alerted=True),
-            "hung",
-            f"Not sure, so nothing is stopped: {verdict.basis}.",
-            key=f"alert-{run.next_number}",
-        )
-    if verdict.health in (Health.HEALTHY, Health.STARTING):
-        new = replace(new, alerted=False)
+        new = _worry(new, f"Not sure, so nothing is stopped: {verdict.basis}.", kind="hung")
+    if verdict.health in (Health.HEALTHY, Health.STARTING) and run.alerted:
+        new = _changed(new, alerted=False, why="training again" if verdict.health is Health.HEALTHY else "starting")
     return new
+
+
+def _worry(run: Run, words: str, *, kind: str = "waiting") -> Run:
+    """Tell people once that something stands still; told again only after it has moved in between."""
+    if run.alerted:
+        return run
+    key = f"{run.next_number}-{run.attempt.last_step if run.attempt else None}-{kind}"
+    return _tell(_changed(replace(run, alerted=True), why=words), kind, words, key=key)
 
 
 def _suspicion(before: Suspicion | None, verdict: Verdict) -> Suspicion | None:

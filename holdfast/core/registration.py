@@ -13,11 +13,8 @@ from typing import Any
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import run_id
 from holdfast.core.manifest import Manifest
-from holdfast.core.model import Ledger, Notice, Phase, Pins, Run, digest_of
+from holdfast.core.model import KEPT_ATTEMPTS, Ledger, Notice, Phase, Pins, Run, digest_of
 from holdfast.core.notices import notice
-
-# The item in the table is bounded; older attempts are in the job list of SageMaker and in the logs.
-KEPT_ATTEMPTS = 10
 
 # Read by the watcher at each look. All other fields are part of the training job and cannot change while it lives.
 _APPLIED_NOW = ("watch.", "notify.", "state", "limits.max_restarts", "limits.backoff_seconds")
@@ -56,8 +53,8 @@ def register(
         return refuse(existing, team, name, (FieldError("generation", wrong, right),))
     if after > before:
         return _next_generation(existing, manifest, pins, spec_hash, uid, now)
-    if existing.phase in (Phase.SUCCEEDED, Phase.FAILED):
-        wrong = f"is still {after}, and the run has finished ({existing.phase.value})"
+    if existing.phase is Phase.SUCCEEDED:
+        wrong = f"is still {after}, and the run has succeeded"
         right = f"raise it to {after + 1} to run again, from nothing"
         return refuse(existing, team, name, (FieldError("generation", wrong, right),))
     return _changed(existing, manifest, pins, spec_hash)
@@ -114,7 +111,9 @@ def _same_again(existing: Run) -> Registration:
     words = f"{existing.id} is registered in this form already; nothing changes."
     if existing.phase is Phase.STOPPED and existing.manifest.state == "running":
         words += " To resume it, set state: stopped and then state: running."
-    if existing.phase in (Phase.SUCCEEDED, Phase.FAILED):
+    if existing.phase is Phase.FAILED:
+        words += " It has failed; a changed manifest resumes it from its last sealed checkpoint."
+    if existing.phase is Phase.SUCCEEDED:
         words += f" It has finished; raise generation to {existing.manifest.generation + 1} to run it again."
     return Registration(existing, False, words)
 
@@ -162,7 +161,9 @@ def _changed(existing: Run, manifest: Manifest, pins: Pins, spec_hash: str) -> R
         note=words,
         status_due=True,
     )
-    if existing.phase is Phase.STOPPED and manifest.state == "running":
+    # A failed run too: its checkpoints are worth as much as those of one that was stopped, and a changed manifest says
+    # that somebody looked. Only a new generation begins from nothing.
+    if existing.phase in (Phase.STOPPED, Phase.FAILED) and manifest.state == "running":
         words = f"The run resumes from its last sealed checkpoint. {words}"
         run = replace(
             run,
@@ -171,6 +172,7 @@ def _changed(existing: Run, manifest: Manifest, pins: Pins, spec_hash: str) -> R
             cause=None,
             due_at=None,
             attempts=existing.attempts[-KEPT_ATTEMPTS:],
+            ledger=replace(existing.ledger, charged={}),
             suspicion=None,
             alerted=False,
             health="",

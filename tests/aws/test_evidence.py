@@ -136,7 +136,7 @@ def test_throttled_reads_are_unknown_with_their_reason(now: float) -> None:
             assert "Rate exceeded" in found.why
 
 
-def test_empty_pages_with_a_token_are_followed_and_a_log_too_long_is_unknown(now: float) -> None:
+def test_empty_pages_with_a_token_are_followed_and_a_log_too_long_to_read_is_not_silent(now: float) -> None:
     logs = boto3.client("logs", region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
     cloudwatch = boto3.client("cloudwatch", region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
     reader = Evidence(cloudwatch=cloudwatch, logs=logs, period_seconds=60)
@@ -150,4 +150,5 @@ def test_empty_pages_with_a_token_are_followed_and_a_log_too_long_is_unknown(now
     with Stubber(logs) as stub:
         for _ in range(20):
             stub.add_response("filter_log_events", {"events": [], "nextToken": "more"})
-        assert isinstance(reader.tail(JOB, now), Unknown)
+        spoken = read(reader.with_log(Progress(20, now - 900), JOB, now - 900, now))
+    assert (spoken.step, spoken.log_at) == (20, now)

@@ -195,3 +195,41 @@ def test_another_teams_code_is_refused_although_it_is_there(desk: Desk) -> None:
     taken = desk.drop(SOURCED.replace("data/research", "data/vision"))
     assert not taken.accepted
     assert "data/research/" in taken.words
+
+
+def test_an_older_manifest_is_never_written_over_a_newer_one(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.drop(MANIFEST)
+    save = desk.store.save
+    newer = MANIFEST + "state: stopped\n"
+
+    def while_another_one_is_handled(run: Run) -> Run:
+        monkeypatch.setattr(desk.store, "save", save)
+        desk.drop(newer)
+        return save(run)
+
+    monkeypatch.setattr(desk.store, "save", while_another_one_is_handled)
+    desk.drop(MANIFEST + "hyperparameters: {steps: 3}\n")
+    run = desk.run()
+    assert run is not None
+    assert run.manifest.state == "stopped"
+
+
+def test_the_run_is_read_before_the_text_so_that_a_newer_text_makes_the_save_conflict(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.drop(MANIFEST)
+    read = desk.intake._read
+    newer = MANIFEST + "state: stopped\n"
+
+    def and_then_another_one_is_handled(key: str) -> bytes | None:
+        text = read(key)
+        monkeypatch.setattr(desk.intake, "_read", read)
+        desk.drop(newer)
+        return text
+
+    desk.aws.s3.put_object(Bucket=BUCKET, Key=KEY, Body=(MANIFEST + "hyperparameters: {steps: 3}\n").encode())
+    monkeypatch.setattr(desk.intake, "_read", and_then_another_one_is_handled)
+    desk.intake.take(KEY)
+    run = desk.run()
+    assert run is not None
+    assert run.manifest.state == "stopped"

@@ -11,7 +11,7 @@ from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.manifest import Limits, Watch
 from holdfast.core.model import Cause, JobState, Outcome, Phase, Run
 from holdfast.core.observation import Progress, Seals, Unknown
-from holdfast.core.reconcile import SendCreate, SendEndRequest, SendStop
+from holdfast.core.reconcile import RemoveEndRequest, SendCreate, SendEndRequest, SendStop
 from tests.builders import a_manifest, a_run
 from tests.fakes import CrashError, FakeAccount, FakeJob, FakeStore, intend
 from tests.observations import NOW, hosts_at
@@ -294,6 +294,116 @@ def test_a_job_that_is_not_described_a_moment_after_its_creation_is_not_taken_fo
     story.tick()
     assert story.run.phase is Phase.STARTING
     assert len(story.account.jobs) == 1
+
+
+def test_a_stop_that_is_wished_while_a_create_is_in_flight_leaves_no_job_to_itself() -> None:
+    story = Story()
+    story.account.answers = [CreateResult(CreateAnswer.UNANSWERED, "timed out")]
+    story.tick()
+    run = story.run
+    story.store.save(replace(run, manifest=run.manifest.model_copy(update={"state": "stopped"})))
+    story.tick(seconds=10)
+    assert story.run.phase is not Phase.STOPPED
+    assert run.attempt is not None
+    assert run.attempt.request is not None
+    story.account.jobs[run.attempt.job] = FakeJob(run.attempt.request)  # it arrives after all
+    story.tick(2, seconds=10)
+    assert story.job.state is JobState.STOPPING
+
+
+def test_a_manifest_that_changes_while_a_create_is_in_flight_never_makes_two_requests_of_one_name() -> None:
+    story = Story()
+    story.account.answers = [CreateResult(CreateAnswer.UNANSWERED, "timed out")]
+    story.tick()
+    first = story.run.attempt
+    assert first is not None
+    assert first.request is not None
+    story.store.save(replace(story.run, spec_hash="changed"))
+    story.account.jobs[first.job] = FakeJob(first.request)  # it arrives after all
+    story.tick(3)
+    assert [one.number for one in story.run.attempts] == [1]
+    assert story.account.live() == [first.job]
+    assert story.run.attempt is not None
+    assert story.run.attempt.seen_at is not None
+
+
+def test_a_request_to_end_that_was_lost_is_sent_again_before_the_job_is_stopped() -> None:
+    story = Story()
+    story.train()
+    story.freeze()
+    story.account.crash_before = SendEndRequest
+    story.tick_frozen(3)
+    assert story.run.attempt is not None
+    assert story.run.attempt.asked_at is not None
+    assert SendEndRequest not in {type(one) for one in story.account.calls}
+    story.account.now -= 30  # half a tick: the bound of asking is not over yet
+    story.tick_frozen()
+    assert SendEndRequest in {type(one) for one in story.account.calls}
+    assert SendStop not in {type(one) for one in story.account.calls}
+
+
+def test_a_withdrawal_that_was_lost_is_made_at_the_next_tick() -> None:
+    story = Story()
+    story.train()
+    story.freeze()
+    story.tick_frozen(3)
+    story.account.crash_before = RemoveEndRequest
+    story.move(step=101)
+    story.tick()
+    assert RemoveEndRequest not in {type(one) for one in story.account.calls}
+    story.move(step=102)
+    story.tick()
+    assert RemoveEndRequest in {type(one) for one in story.account.calls}
+
+
+def test_a_second_hang_of_the_same_attempt_is_told_as_well() -> None:
+    story = Story()
+    story.train()
+    story.freeze()
+    story.tick_frozen(3)
+    story.move(step=101)
+    story.tick()
+    story.freeze()
+    story.tick_frozen(3)
+    assert len({one.id for one in story.account.notices if one.kind == "hung"}) == 2
+
+
+def test_a_quota_that_stays_short_for_days_loses_no_run_and_is_told_once() -> None:
+    story = Story()
+    story.account.answers = [CreateResult(CreateAnswer.QUOTA, "limit is 0 Instances")] * 60
+    story.tick(60, seconds=3_600)
+    assert story.run.phase is Phase.WAITING
+    assert len({one.id for one in story.account.notices}) == 1
+    assert [one.number for one in story.run.attempts] == [1]
+
+
+def test_a_stop_that_is_wished_during_a_wait_takes_effect_at_once() -> None:
+    story = Story()
+    story.account.answers = [CreateResult(CreateAnswer.QUOTA, "limit is 0 Instances")]
+    story.tick()
+    waiting = replace(story.run, due_at=NOW + 90_000)
+    story.store.save(replace(waiting, manifest=waiting.manifest.model_copy(update={"state": "stopped"})))
+    story.tick()
+    assert story.run.phase is Phase.STOPPED
+
+
+def test_an_endless_run_keeps_its_record_small() -> None:
+    story = Story()
+    for nth in range(1, 40):
+        story.train(step=100 * nth)
+        story.end(JobState.FAILED, "InternalServerError: x", sealed_step=100 * nth)
+        story.tick()
+    assert [one.number for one in story.run.attempts] == list(range(30, 40))
+
+
+def test_a_ledger_that_stays_unreadable_is_told_once() -> None:
+    story = Story()
+    story.train()
+    story.end(JobState.FAILED, "InternalServerError: x")
+    story.account.seals = Unknown("AccessDenied")
+    story.tick(10)
+    assert [one.kind for one in story.account.notices] == ["waiting"]
+    assert "AccessDenied" in story.run.why
 
 
 def test_an_unreadable_ledger_holds_the_restart_back() -> None:

@@ -151,14 +151,28 @@ def test_a_changed_template_moves_all_since_only_the_newer_bundle_may_have_it() 
     assert run_of(drop(a_run(phase=Phase.TRAINING), a_manifest(template="other"))).pins == NEW_PINS
 
 
-@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
-def test_a_changed_manifest_of_a_finished_run_is_refused_unless_its_generation_rises(phase: Phase) -> None:
-    got = drop(a_finished_run(phase), a_manifest(instance_count=2))
+def test_a_changed_manifest_of_a_run_that_succeeded_is_refused_unless_its_generation_rises() -> None:
+    got = drop(a_finished_run(Phase.SUCCEEDED), a_manifest(instance_count=2))
     assert not got.accepted
     assert "raise it to 2" in got.words
-    assert run_of(got).phase is phase
+    assert run_of(got).phase is Phase.SUCCEEDED
     assert run_of(got).manifest == a_manifest()
-    assert drop(a_finished_run(phase), a_manifest(instance_count=2, generation=2)).accepted
+    assert drop(a_finished_run(Phase.SUCCEEDED), a_manifest(instance_count=2, generation=2)).accepted
+
+
+def test_a_changed_manifest_of_a_run_that_failed_resumes_it_with_a_fresh_budget() -> None:
+    existing = a_finished_run(Phase.FAILED, cause=Cause.QUOTA)
+    got = drop(existing, a_manifest(limits=Limits(max_restarts=9)))
+    run = run_of(got)
+    assert "resumes from its last sealed checkpoint" in got.words
+    assert (run.phase, run.uid, run.pins) == (Phase.ACCEPTED, existing.uid, existing.pins)
+    assert (run.ledger.charged, run.ledger.best_sealed_step) == ({}, existing.ledger.best_sealed_step)
+
+
+def test_a_failed_run_that_is_set_to_stopped_stays_as_it_is_until_it_is_wanted_again() -> None:
+    failed = run_of(drop(a_finished_run(Phase.FAILED), a_manifest(state="stopped")))
+    assert failed.phase is Phase.FAILED
+    assert run_of(drop(failed, a_manifest())).phase is Phase.ACCEPTED
 
 
 def test_a_new_generation_begins_from_nothing_and_its_attempt_numbers_go_on() -> None:
@@ -195,7 +209,12 @@ def test_a_stopped_run_resumes_in_its_own_lineage() -> None:
     run = run_of(got)
     assert got.accepted
     assert "resumes" in got.words
-    assert (run.phase, run.uid, run.cause, run.ledger) == (Phase.ACCEPTED, existing.uid, None, existing.ledger)
+    assert (run.phase, run.uid, run.cause, run.ledger) == (
+        Phase.ACCEPTED,
+        existing.uid,
+        None,
+        replace(existing.ledger, charged={}),
+    )
     assert (run.pins, run.next_number) == (existing.pins, 13)
 
 

@@ -6,8 +6,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.core.decide.decision import CreateAttempt, Keep, SendIntent
-from holdfast.core.model import Cause, Run
+from holdfast.core.model import Attempt, Cause, Run
 from holdfast.core.observation import Job, Observation, Unknown
+
+# A job that was just created may not be described for a moment, and a create whose answer was lost may still be on its
+# way (assumed: AWS documents no read-after-write here; the clients give up after half a minute). Taking that moment for
+# "there is no such job" would leave a living job to itself.
+SETTLES_SECONDS = 120.0
+
+
+def may_exist_unseen(attempt: Attempt, now: float) -> bool:
+    """Whether "there is no job of that name" is not to be believed yet."""
+    touched = max(attempt.sent_at or 0.0, attempt.seen_at or 0.0)
+    return touched > 0.0 and now - touched < SETTLES_SECONDS
 
 
 def creation(run: Run, observation: Observation) -> CreateAttempt | SendIntent | Keep:
@@ -20,9 +31,9 @@ def creation(run: Run, observation: Observation) -> CreateAttempt | SendIntent |
             return Keep(f"whether {attempt.job} exists is unknown: {observation.job.why}")
         if isinstance(observation.job, Job):
             return Keep(f"{attempt.job} exists")
-        # The intent holds the request that was written down; a manifest that changed since waits for the next number
-        # unless nothing was ever sent.
-        if attempt.spec_hash != run.spec_hash:
+        # What may have been sent is sent again as it was, never another request under its name: the first could still
+        # arrive. A manifest that changed since is then for the next number.
+        if attempt.spec_hash != run.spec_hash and attempt.sent_at is None:
             return CreateAttempt("the manifest changed before the job was created")
         return SendIntent(f"{attempt.job} is intended and not created yet")
     if isinstance(observation.live_jobs, Unknown) or observation.live_jobs is None:

@@ -14,6 +14,8 @@ from holdfast.core.manifest import Limits
 from holdfast.core.model import Cause, Ledger
 
 NEVER_AGAIN = (Cause.USER_ERROR, Cause.REFUSED)
+# Nothing runs and nothing is paid while these last; giving up would abandon a month of training to a busy night.
+WAITS_AS_LONG_AS_IT_TAKES = (Cause.CAPACITY, Cause.QUOTA)
 LONGEST_BACKOFF_SECONDS = 3_600.0
 
 
@@ -36,15 +38,17 @@ def restart(
         fresh = replace(ledger, restarts=ledger.restarts + 1, charged={}, best_sealed_step=sealed_step)
         return Restart(WaitUntil(now, f"{basis} It goes on from the checkpoint of step {sealed_step}.", cause), fresh)
     spent = ledger.charged.get(cause.value, 0) + 1
-    if spent > limits.max_restarts:
+    patient = cause in WAITS_AS_LONG_AS_IT_TAKES
+    if spent > limits.max_restarts and not patient:
         said = f"{basis} {limits.max_restarts} restarts for this cause brought no newer checkpoint."
         return Restart(GiveUp(cause, said), ledger)
     charged = replace(ledger, restarts=ledger.restarts + 1, charged={**ledger.charged, cause.value: spent})
     wait = backoff_seconds(limits.backoff_seconds, spent, uid)
     start = "the beginning" if sealed_step is None else f"the checkpoint of step {sealed_step}"
-    said = (
-        f"{basis} Restart {spent} of {limits.max_restarts} without a newer checkpoint, in {wait:.0f} s, from {start}."
+    count = (
+        f"Try {spent + 1} is" if patient else f"Restart {spent} of {limits.max_restarts} without a newer checkpoint,"
     )
+    said = f"{basis} {count} in {wait:.0f} s, from {start}."
     return Restart(WaitUntil(now + wait, said, cause), charged)
 
 
@@ -54,6 +58,6 @@ def backoff_seconds(first: float, nth: int, uid: str) -> float:
     Full jitter (uniform between zero and the exponential bound) spreads a thousand runs that died in one moment; its
     first wait is kept above a tenth of the bound so that a crash loop cannot spin.
     """
-    bound = min(LONGEST_BACKOFF_SECONDS, first * 2.0 ** (nth - 1))
+    bound = min(LONGEST_BACKOFF_SECONDS, first * 2.0 ** min(nth - 1, 20))
     draw = int.from_bytes(hashlib.sha256(f"{uid}/{nth}".encode()).digest()[:8], "big") / 2**64
     return bound * (0.1 + 0.9 * draw)

@@ -10,6 +10,8 @@ from holdfast.core.model import Attempt, Cause, JobState
 from holdfast.core.observation import Job, LogLine, Unknown
 
 WISH = "wish"  # signature of a job that we stopped because the manifest asked
+# What the peers of the first failure show; a cause of their own only where nothing else was said.
+SYMPTOMS = ("peer-died", "killed")
 LINE_LIMIT = 2_000  # characters of a line that are looked at
 
 
@@ -40,22 +42,35 @@ def _by_what_was_done(job: Job, attempt: Attempt) -> Diagnosis | None:
 
 
 def _by_what_was_said(job: Job, tail: Sequence[LogLine] | Unknown | None) -> Diagnosis:
-    first = _first_match(OF_FAILURE_REASON, job.failure_reason)
-    # "AlgorithmError" only repeats that the container exited non-zero; the hosts' own first error says why.
-    if first is not None:
-        return _said(first, job.failure_reason)
-    if isinstance(tail, (tuple, list)):
-        for line in sorted(tail, key=lambda one: one.at):
-            found = _first_match(OF_LOG, line.text)
-            if found is not None and found.id not in ("peer-died", "killed"):
-                return _said(found, f"{line.host}: {line.text.strip()}")
-    found = _first_match(OF_LOG, job.failure_reason)
-    if found is not None:
-        return _said(found, job.failure_reason)
+    """SageMaker's own words, then the error that the agent wrote down as the first, then the hosts' last lines."""
+    reason = job.failure_reason
+    of_sagemaker = _first_match(OF_FAILURE_REASON, reason)
+    if of_sagemaker is not None:
+        return _said(of_sagemaker, reason)
+    of_agent = next((found for text in _texts(reason) if (found := _first_match(OF_LOG, text)) is not None), None)
+    if of_agent is not None and of_agent.id not in SYMPTOMS:
+        return _said(of_agent, reason)
+    lines = sorted(tail, key=lambda one: one.at) if isinstance(tail, (tuple, list)) else []
+    for line in lines:
+        of_host = _first_match(OF_LOG, line.text.strip())
+        if of_host is not None and of_host.id not in SYMPTOMS:
+            return _said(of_host, f"{line.host}: {line.text.strip()}")
+    if of_agent is not None:
+        return _said(of_agent, reason)
     if isinstance(tail, Unknown):
         return Diagnosis(Cause.UNKNOWN, "unread", f"The cause is unknown: the log could not be read ({tail.why}).")
-    said = f" SageMaker says: {_cut(job.failure_reason)}" if job.failure_reason else ""
+    said = f" SageMaker says: {_cut(reason)}" if reason else ""
     return Diagnosis(Cause.UNKNOWN, "unknown", f"The cause is unknown.{said}")
+
+
+def _texts(reason: str) -> list[str]:
+    """The failure file's text as a whole and its parts: the agent puts the host and the exit before the error itself.
+
+    "AlgorithmError: host algo-1: the script ended with exit code 1: ValueError: x (train.py:3), exit code: 1"
+    """
+    inner = reason.removeprefix("AlgorithmError:").strip()
+    parts = inner.split(": ")
+    return [inner, *(": ".join(parts[start:]) for start in range(1, min(len(parts), 6)))]
 
 
 def _first_match(signatures: Sequence[Signature], text: str) -> Signature | None:

@@ -25,32 +25,34 @@ def _signature(identity: str, pattern: str, cause: Cause, meaning: str, source: 
     return Signature(identity, re.compile(pattern), cause, meaning, source)
 
 
-# FailureReason, most telling first. Texts as quoted by public users of the API where the source says so.
+# FailureReason in SageMaker's own words, told by how it begins: what stands after "AlgorithmError: " is the script's
+# own text, which may quote any of these. Most telling first; texts as quoted by public users where the source
+# says so.
 OF_FAILURE_REASON: tuple[Signature, ...] = (
     _signature(
         "capacity",
-        r"CapacityError|InsufficientCapacityError|Insufficient capacity",
+        r"^(?:CapacityError|InsufficientCapacityError)\b",
         Cause.CAPACITY,
         "AWS has no free instances of this type here at the moment.",
         "the SageMaker SDK raises CapacityError on this text",
     ),
     _signature(
         "internal-server-error",
-        r"InternalServerError",
+        r"^InternalServerError\b",
         Cause.PLATFORM,
         "SageMaker failed inside; the code is not at fault.",
         "botocore: RetryStrategy covers InternalServerError only",
     ),
     _signature(
         "hardware-repair",
-        r"(?i)hardware failure|unhealthy instance|health check fail",
+        r"(?i)^(?!AlgorithmError).{0,200}(?:hardware failure|unhealthy instance|health check fail)",
         Cause.HARDWARE,
         "SageMaker found a broken host.",
         "status messages quoted in botocore's DescribeTrainingJob",
     ),
     _signature(
         "artifact-upload",
-        r"Artifact upload failed",
+        r"^ClientError: Artifact upload failed",
         Cause.USER_ERROR,
         "Training ended, but what it left in /opt/ml/model or /opt/ml/output could not be uploaded; keep checkpoints "
         "out of the model folder.",
@@ -58,19 +60,23 @@ OF_FAILURE_REASON: tuple[Signature, ...] = (
     ),
     _signature(
         "host-memory",
-        r"Please use an instance type with more memory",
+        r"^ClientError: Please use an instance type with more memory",
         Cause.USER_ERROR,
         "A host ran out of memory; the same job will run out of it again.",
         "text matched by grand-challenge.org in production",
     ),
     _signature(
         "client-error",
-        r"ClientError:",
+        r"^ClientError:",
         Cause.USER_ERROR,
         "SageMaker could not start the job with this data, image or role.",
         "SageMaker's prefix for errors of the request's author",
     ),
 )
+
+# An exception's own line: `ValueError: ...`, with the rank that torchrun puts before it. A line that only mentions an
+# error, such as "skipping sample 17: KeyError", is none.
+_RAISED = r"^(?:\[[^\]]{1,40}\]:? ?)?(?:[A-Za-z_][A-Za-z0-9_]{0,60}\.){0,8}"
 
 # Log lines and the failure file's text. Hardware before user error: a dying GPU also ends in a Python traceback.
 OF_LOG: tuple[Signature, ...] = (
@@ -83,15 +89,16 @@ OF_LOG: tuple[Signature, ...] = (
     ),
     _signature(
         "import-error",
-        r"(?:ModuleNotFoundError|ImportError): ",
+        _RAISED + r"(?:ModuleNotFoundError|ImportError): ",
         Cause.USER_ERROR,
         "A Python module is missing in the image or the code.",
         "Python",
     ),
     _signature(
         "code-error",
-        r"(?:SyntaxError|IndentationError|NameError|AttributeError|TypeError|KeyError|ValueError|AssertionError"
-        r"|FileNotFoundError|IndexError|ZeroDivisionError|NotImplementedError|UnicodeDecodeError)(?::|\b)",
+        _RAISED
+        + r"(?:SyntaxError|IndentationError|NameError|AttributeError|TypeError|KeyError|ValueError|AssertionError"
+        + r"|IndexError|ZeroDivisionError|NotImplementedError|UnicodeDecodeError)(?::|$)",
         Cause.USER_ERROR,
         "The training script raised an error that it will raise again.",
         "Python",
@@ -105,10 +112,17 @@ OF_LOG: tuple[Signature, ...] = (
     ),
     _signature(
         "bad-launch",
-        r"Holdfast: ",
+        r"^(?:\[holdfast\] )?Holdfast: ",
         Cause.USER_ERROR,
         "Holdfast's agent could not start the script.",
         "holdfast_agent",
+    ),
+    _signature(
+        "bad-options",
+        r"ended with exit code 2\b|error: unrecognized arguments|error: the following arguments are required",
+        Cause.USER_ERROR,
+        "The script does not take the options that it was given: check hyperparameters.",
+        "Python's argparse exits with 2",
     ),
     _signature(
         "peer-died",
@@ -121,7 +135,7 @@ OF_LOG: tuple[Signature, ...] = (
     ),
     _signature(
         "killed",
-        r"signal 9\b|SIGKILL|exit code:? 137\b|Exit Code: 137\b",
+        r"signal 9\b|SIGKILL|(?i:exit code:? 137\b)",
         Cause.HARDWARE,
         "A process was killed from outside: the host ran out of memory or died.",
         "sagemaker-training-toolkit maps 137 to SIGKILL",

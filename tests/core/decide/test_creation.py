@@ -44,9 +44,11 @@ def test_an_intent_whose_job_cannot_be_read_is_not_sent() -> None:
     assert isinstance(creation(run, an_observation()), Keep)
 
 
-def test_an_intent_of_a_manifest_that_changed_is_written_anew() -> None:
+def test_an_intent_of_a_manifest_that_changed_is_written_anew_only_if_it_was_certainly_not_sent() -> None:
     run = replace(RUN, attempts=(replace(INTENT, spec_hash="before"),))
     assert isinstance(creation(run, an_observation(job=Absent())), CreateAttempt)
+    sent = replace(RUN, attempts=(replace(INTENT, spec_hash="before", sent_at=1.0),))
+    assert isinstance(creation(sent, an_observation(job=Absent())), SendIntent)
 
 
 def test_an_answer_that_says_nothing_of_the_request_costs_no_restart() -> None:

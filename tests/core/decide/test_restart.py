@@ -49,6 +49,13 @@ def test_a_spent_budget_gives_up() -> None:
     assert isinstance(_restart(Cause.HANG, Ledger(charged={"hang": 2})).decision, GiveUp)
 
 
+@pytest.mark.parametrize("cause", [Cause.CAPACITY, Cause.QUOTA])
+def test_waiting_for_capacity_or_quota_is_never_given_up(cause: Cause) -> None:
+    found = _restart(cause, Ledger(charged={cause.value: 500}))
+    assert isinstance(found.decision, WaitUntil)
+    assert found.decision.due_at - NOW <= LONGEST_BACKOFF_SECONDS
+
+
 def test_another_cause_has_its_own_budget() -> None:
     assert isinstance(_restart(Cause.PLATFORM, Ledger(charged={"hang": 2})).decision, WaitUntil)
 

@@ -1,11 +1,12 @@
 from dataclasses import replace
 
+from holdfast.core.decide.creation import SETTLES_SECONDS
 from holdfast.core.decide.decision import RestStopped, StopJob
 from holdfast.core.decide.wish import wish
 from holdfast.core.model import Attempt, JobState, Phase, Run
 from holdfast.core.observation import Absent, Unknown
 from tests.builders import a_manifest, a_run
-from tests.observations import an_observation
+from tests.observations import NOW, an_observation
 
 ATTEMPT = Attempt(number=1, job="job", spec_hash="s", request_digest="d", intended_at=0.0, seen_at=1.0)
 
@@ -33,10 +34,18 @@ def test_a_run_that_waits_rests_at_once() -> None:
     assert isinstance(wish(wanted("stopped", phase=Phase.ACCEPTED), an_observation()), RestStopped)
 
 
-def test_an_intent_that_sagemaker_does_not_know_rests_and_one_that_cannot_be_read_does_not() -> None:
-    intent = replace(ATTEMPT, seen_at=None)
-    assert isinstance(wish(wanted("stopped", intent), an_observation(job=Absent())), RestStopped)
-    assert wish(wanted("stopped", intent), an_observation(job=Unknown("throttled"))) is None
+def test_a_create_that_may_still_arrive_is_waited_for() -> None:
+    sent = replace(ATTEMPT, seen_at=None, sent_at=NOW - SETTLES_SECONDS + 1)
+    assert wish(wanted("stopped", sent), an_observation(job=Absent())) is None
+    settled = replace(ATTEMPT, seen_at=None, sent_at=NOW - SETTLES_SECONDS)
+    assert isinstance(wish(wanted("stopped", settled), an_observation(job=Absent())), RestStopped)
+
+
+def test_an_intent_that_cannot_be_read_does_not_rest_and_one_that_was_never_sent_does() -> None:
+    sent = replace(ATTEMPT, seen_at=None, sent_at=1.0)
+    assert wish(wanted("stopped", sent), an_observation(job=Unknown("throttled"))) is None
+    unsent = replace(ATTEMPT, seen_at=None, sent_at=None)
+    assert isinstance(wish(wanted("stopped", unsent), an_observation(job=Unknown("throttled"))), RestStopped)
 
 
 def test_a_run_that_ended_has_no_wish() -> None:

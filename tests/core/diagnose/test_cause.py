@@ -20,6 +20,14 @@ ATTEMPT = Attempt(number=1, job="job", spec_hash="s", request_digest="d", intend
         ("AlgorithmError: ModuleNotFoundError: No module named 'flash_attn', exit code: 1", Cause.USER_ERROR),
         ("AlgorithmError: RuntimeError: Connection reset by peer, exit code: 1", Cause.PLATFORM),
         ("AlgorithmError: , exit code: 137", Cause.HARDWARE),
+        (
+            "AlgorithmError: host algo-1: the script ended with exit code 1: KeyError: 'x' (a.py:3), exit code: 1",
+            Cause.USER_ERROR,
+        ),
+        ("AlgorithmError: host algo-1: the script ended with exit code 2, exit code: 2", Cause.USER_ERROR),
+        ("AlgorithmError: Holdfast: entry point train.py is not a file, exit code: 87", Cause.USER_ERROR),
+        ("AlgorithmError: botocore.exceptions.ClientError: An error occurred (SlowDown), exit code: 1", Cause.UNKNOWN),
+        ("AlgorithmError: server said InternalServerError, exit code: 1", Cause.UNKNOWN),
         ("AlgorithmError: something never seen, exit code: 3", Cause.UNKNOWN),
         ("", Cause.UNKNOWN),
     ],
@@ -38,6 +46,16 @@ def test_the_first_error_in_time_beats_the_peers_that_died_of_it() -> None:
     found = diagnose(job, ATTEMPT, tail)
     assert found.cause is Cause.USER_ERROR
     assert "algo-1" in found.basis
+
+
+@pytest.mark.parametrize(
+    "line", ["WARNING skipping sample 17: KeyError: 'image'", "falling back: ImportError: libcudart.so.12"]
+)
+def test_a_line_that_only_mentions_an_error_is_not_the_cause(line: str) -> None:
+    job = a_job(JobState.FAILED, failure_reason="AlgorithmError: , exit code: 137")
+    assert diagnose(job, ATTEMPT, (LogLine(10.0, "algo-1", line),)).cause is Cause.HARDWARE
+    raised = LogLine(11.0, "algo-1", "[rank1]: ImportError: libcudart.so.12")
+    assert diagnose(job, ATTEMPT, (LogLine(10.0, "algo-1", line), raised)).cause is Cause.USER_ERROR
 
 
 def test_a_log_that_could_not_be_read_leaves_the_cause_unknown_and_says_so() -> None:
