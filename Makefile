@@ -12,6 +12,9 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # CDK's Python bindings and CLI run on Node 20 as on 22 and 24, and would say in a large box that it is out of support.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export CDK_DISABLE_VERSION_CHECK := 1
+# What npm and CDK's bindings would keep in the home folder stays here, where `make clean` finds it.
+export JSII_RUNTIME_PACKAGE_CACHE_ROOT := $(CURDIR)/.build/jsii
+export npm_config_cache := $(CURDIR)/.build/npm
 
 .PHONY: help setup demo test check lint types imports synth template-check deploy clean
 
@@ -71,6 +74,7 @@ $(VENV)/.complete: requirements.txt pyproject.toml
 	  || { echo "Holdfast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Another one: make PYTHON=..."; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 	  || { echo "This Python has no venv module (on Debian and Ubuntu: apt install python3-venv)"; exit 2; }
+	@echo "Installing the Python packages into $(VENV): about 2 GB, some minutes the first time"
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -29,6 +29,7 @@ from sandbox.sagemaker.client import FaultClient
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = "config/sandbox.yaml"
 STATE = Path(".sandbox")
+SUMMARY = STATE / "summary.json"
 WRONG_IN_BAD = (
     "name",
     "template",
@@ -56,6 +57,7 @@ class Stage:
 def main() -> int:
     stage = Stage()
     config = read_config((REPOSITORY / CONFIG).read_text())
+    SUMMARY.unlink(missing_ok=True)  # an interrupted demo must not leave the one before as its own
     try:
         document = perform(stage, config)
     except (DemoError, DeployError, CloudError) as error:
@@ -64,8 +66,8 @@ def main() -> int:
     except KeyboardInterrupt:
         stage.say("demo", "interrupted; everything it started has been ended")
         return 130
-    STATE.mkdir(exist_ok=True)
-    (STATE / "summary.json").write_text(json.dumps(document, indent=1) + "\n")
+    SUMMARY.parent.mkdir(exist_ok=True)
+    SUMMARY.write_text(json.dumps(document, indent=1) + "\n")
     show(stage.console, document)
     broken = [name for name, holds in document["invariants"].items() if not holds]
     stage.say("demo", f"FAILED: {', '.join(broken)}" if broken else "every invariant holds; see .sandbox/summary.json")
@@ -100,39 +102,27 @@ def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
 
 
 def show(console: Console, document: dict[str, Any]) -> None:
-    table = Table(title="What became of the three manifests")
-    for column in (
-        "run",
-        "phase",
-        "attempts",
-        "cause",
-        "hang to\ndetected",
-        "detected\nto stopped",
-        "detected to\ntraining again",
-    ):
+    """Times are seconds: from the hang to its detection, from there to the stop, and from there to training."""
+    table = Table(title="What became of the three manifests (times in seconds)")
+    for column in ("run", "phase", "attempts", "cause"):
         table.add_column(column)
-    table.add_column("steps lost", justify="right")
-    table.add_column("final step", justify="right")
+    for column in ("detected", "stopped", "training", "lost", "steps"):
+        table.add_column(column, justify="right")
     for one in document["runs"]:
+        times = ("seconds_hang_to_detected", "seconds_detected_to_stopped", "seconds_detected_to_training")
         table.add_row(
-            one["name"],
+            one["name"].partition("/")[2],
             one["phase"],
             str(len(one["attempts"])),
             one["cause"] or "",
-            *(
-                _seconds(one[name])
-                for name in ("seconds_hang_to_detected", "seconds_detected_to_stopped", "seconds_detected_to_training")
-            ),
+            *("" if one[name] is None else f"{one[name]:.1f}" for name in times),
             "" if one["steps_lost"] is None else str(one["steps_lost"]),
-            "" if one["final_step"] is None else f"{one['final_step']} of {one['target_step']}",
+            "" if one["final_step"] is None else f"{one['final_step']}/{one['target_step']}",
         )
     console.print(table)
+    console.print("detected: after the freeze; stopped, training again: after that; lost: steps trained twice")
     for name, holds in document["invariants"].items():
         console.print(f"  {'holds ' if holds else 'BROKEN'} {name.replace('_', ' ')}", markup=False)
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f} s"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ MANIFESTS = Path(__file__).parent / "manifests"
 LOOK_EVERY_SECONDS = 1.0
 # A whole demo is under five minutes on two cores; past this something is broken, and waiting longer hides it.
 GIVE_UP_AFTER_SECONDS = 600.0
-STEPS_PAST_THE_SEAL = 5
+STEPS_PAST_THE_SEAL = (3, 8)
 
 
 class DemoError(Exception):
@@ -89,8 +89,8 @@ class Scene:
         if run is None:
             return None
         self._tell_once(watched, f"{run.phase.value}/{run.why}", f"{run.phase.value}: {run.why}")
-        if run.suspicion is not None:
-            self._tell_once(watched, f"suspect/{run.suspicion.polls}/{run.next_number}", run.health)
+        if run.suspicion is not None and run.suspicion.polls == 1:
+            self._tell_once(watched, f"suspect/{run.next_number}", run.health)
         attempt = run.attempt
         if attempt is not None and attempt.seen_at is not None:
             self._tell_steps(watched, self._account.beats(attempt.job, since=attempt.intended_at))
@@ -123,19 +123,19 @@ class Scene:
         steps = [
             beat.heartbeat.step or 0 for beat in self._account.beats(attempt.job) if beat.heartbeat.phase == "step"
         ]
-        # Past its second seal and some steps beyond: there is something to resume from and something to lose.
-        if (
-            sealed is None
-            or not steps
-            or max(steps) < sealed + STEPS_PAST_THE_SEAL
-            or sealed < watched.target_step // 4
-        ):
+        # Past its second seal and a few steps beyond: there is something to resume from and something to lose. Not too
+        # many: the log lags, and the next seal must not come in between.
+        if sealed is None or not steps or sealed < watched.target_step // 4:
+            return
+        if not STEPS_PAST_THE_SEAL[0] <= max(steps) - sealed <= STEPS_PAST_THE_SEAL[1]:
             return
         fault = self._faults.freeze_hosts(attempt.job)
         watched.frozen_at = fault.at
         count = sum(fault.hosts.values())
         self._say(
-            watched.name, f"FROZEN: SIGSTOP to all {count} processes of {len(fault.hosts)} hosts at step {max(steps)}"
+            watched.name,
+            f"FROZEN: SIGSTOP to all {count} processes of {len(fault.hosts)} hosts. The log, which lags, was at step "
+            f"{max(steps)}; its last lines are still on their way",
         )
 
     def _story(self, watched: Watched) -> Story:

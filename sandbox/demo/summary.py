@@ -103,7 +103,7 @@ def invariants(
         "healthy_run_succeeded_in_one_attempt": healthy.run.phase is Phase.SUCCEEDED and len(healthy.run.attempts) == 1,
         "healthy_run_was_never_called_hung": all(one.hung_at is None for one in healthy.run.attempts),
         "healthy_run_reached_its_target": healthy.final_step == healthy.target_step,
-        "hang_was_noticed_asked_and_stopped": bool(
+        "hang_was_noticed_and_the_agent_asked_before_the_job_was_stopped": bool(
             first and first.cause is Cause.HANG and first.hung_at and first.asked_at and first.stopped_at
         ),
         "nothing_was_stopped_before_the_freeze": bool(

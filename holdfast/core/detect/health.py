@@ -81,13 +81,15 @@ def _judge_suspect(
     before: Suspicion | None,
     poll_seconds: float,
 ) -> Verdict:
+    # A poll or two without the second signal is how evidence arrives; twice the bound without it is worth a look.
+    long = on_face.stale_for_seconds >= 2 * on_face.bound_seconds
     if not isinstance(observation.hosts, tuple):
         why = observation.hosts.why if isinstance(observation.hosts, Unknown) else "host metrics were not read"
-        return Verdict(Health.UNKNOWN, f"{on_face.basis}; {why}", before, alert=True)
+        return Verdict(Health.UNKNOWN, f"{on_face.basis}; {why}", before, alert=long)
     hosts = manifest.resources.instance_count
     horizon = horizon_of(observation.hosts, hosts)
     if horizon is None:
-        return Verdict(Health.UNKNOWN, f"{on_face.basis}; not every host reports metrics", before, alert=True)
+        return Verdict(Health.UNKNOWN, f"{on_face.basis}; not every host reports metrics", before, alert=long)
     stale = stale_step(watch=manifest.watch, progress=progress, training_at=training_at, horizon=horizon)
     if not stale.stale:
         return Verdict(
@@ -96,10 +98,10 @@ def _judge_suspect(
     movement = flat_hosts(observation.hosts, hosts=hosts, since=stale.since)
     basis = f"{stale.basis}; hosts {movement.movement}: {movement.basis}"
     if movement.movement is Movement.UNKNOWN:
-        return Verdict(Health.UNKNOWN, basis, before, alert=True)
+        return Verdict(Health.UNKNOWN, basis, before, alert=long)
     if movement.movement is Movement.MOVING or not stale.log_silent:
         # One source says "stuck" and another says "alive": people are told, nothing is stopped.
-        return Verdict(Health.SUSPECT, basis, None, alert=True)
+        return Verdict(Health.SUSPECT, basis, None, alert=long)
     suspicion = _count(before, progress.step, stale.since, observation.now, poll_seconds)
     if suspicion.polls < POLLS_THAT_MUST_AGREE:
         return Verdict(Health.SUSPECT, f"{basis}; poll {suspicion.polls} of {POLLS_THAT_MUST_AGREE}", suspicion)

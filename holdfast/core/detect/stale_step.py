@@ -36,11 +36,11 @@ def stale_step(*, watch: Watch, progress: Progress, training_at: float, horizon:
     """
     if progress.step_at is None:
         since, explicit, alert = training_at, watch.start_after_seconds, ALERT_START_AFTER_SECONDS
-        what = "no step yet"
+        what = "no step yet, training began"
     else:
         # A point from the attempt before cannot be newer than this attempt's start.
         since, explicit, alert = max(progress.step_at, training_at), watch.stall_after_seconds, ALERT_STEP_AFTER_SECONDS
-        what = f"step {progress.step}"
+        what = f"last step {progress.step}"
     bound = alert if explicit is None else float(explicit)
     age = max(0.0, horizon - since)
     silent = progress.log_at is None or horizon - max(progress.log_at, training_at) >= bound
@@ -51,5 +51,5 @@ def stale_step(*, watch: Watch, progress: Progress, training_at: float, horizon:
         bound_seconds=bound,
         enforceable=explicit is not None,
         log_silent=silent,
-        basis=f"{what} for {age:.0f} s of at most {bound:.0f} s; log {'silent' if silent else 'still written'}",
+        basis=f"{what} {age:.0f} s ago, allowed are {bound:.0f} s; log {'silent' if silent else 'still written'}",
     )

@@ -104,8 +104,8 @@ def test_a_step_that_is_missing_is_found() -> None:
     ("spoilt", "broken"),
     [
         ({"hung_at": 99.0}, {"nothing_was_stopped_before_the_freeze"}),
-        ({"stopped_at": None}, {"hang_was_noticed_asked_and_stopped"}),
-        ({"cause": Cause.UNKNOWN}, {"hang_was_noticed_asked_and_stopped"}),
+        ({"stopped_at": None}, {"hang_was_noticed_and_the_agent_asked_before_the_job_was_stopped"}),
+        ({"cause": Cause.UNKNOWN}, {"hang_was_noticed_and_the_agent_asked_before_the_job_was_stopped"}),
         ({"sealed_step": 6}, {"resumed_from_the_newest_sealed_checkpoint"}),
         ({"ended_at": 156.0}, {"one_job_lived_at_a_time"}),
     ],
