@@ -35,6 +35,9 @@ from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
 from holdfast_agent.contract import EndRequest
 
+# Throttled or failing for so long, a create is something for people to know; it is tried on all the same.
+UNANSWERED_SECONDS = 900.0
+
 
 @dataclass(frozen=True)
 class SendCreate:
@@ -144,6 +147,9 @@ def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int]
     if isinstance(decision, SendIntent) and attempt is not None and attempt.request is not None:
         # `sent_at` makes the record differ, so that of two reconcilers only the one whose write holds sends.
         sent = _with_attempt(run, replace(attempt, sent_at=observation.now))
+        if attempt.sent_at is not None and observation.now - attempt.intended_at >= UNANSWERED_SECONDS:
+            minutes = UNANSWERED_SECONDS / 60
+            sent = _worry(sent, f"CreateTrainingJob has not answered for {minutes:.0f} minutes; it is tried on.")
         return Step(sent, (SendCreate(attempt.job, attempt.request),), decision)
     if observation.live_jobs and isinstance(decision, Keep):
         return Step(_worry(run, decision.reason), (), decision)

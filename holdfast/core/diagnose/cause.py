@@ -32,8 +32,10 @@ def diagnose(job: Job, attempt: Attempt, tail: Sequence[LogLine] | Unknown | Non
 def _by_what_was_done(job: Job, attempt: Attempt) -> Diagnosis | None:
     if attempt.hung_at is not None:
         return Diagnosis(Cause.HANG, "hang", "It hung and was ended for that.")
-    if job.state in (JobState.MAX_RUNTIME, JobState.MAX_WAIT):
-        return Diagnosis(Cause.MAX_RUNTIME, "max-runtime", "It reached its time limit.")
+    if job.state is JobState.MAX_RUNTIME:
+        return Diagnosis(Cause.MAX_RUNTIME, "max-runtime", "It reached limits.max_run_seconds.")
+    if job.state is JobState.MAX_WAIT:
+        return Diagnosis(Cause.CAPACITY, "max-wait", "It waited for spot capacity until its limit.")
     if job.state is JobState.STOPPED:
         if attempt.stopped_at is not None:
             return Diagnosis(Cause.STOPPED_BY_PERSON, WISH, "It was stopped as its manifest asks.")
