@@ -63,6 +63,9 @@ class Host:
         self.folder = folder
         self.tree = folder / "ml"
         self.marker = f"{job}/{self.name}"
+        # With its folder, which no other emulator on this machine has: two of them may run jobs of the same name, and
+        # one must not take the other's processes for its own strays.
+        self.process_marker = f"{self.marker} in {folder}"
         self.exit_code: int | None = None
         self._temporary = folder / "tmp"
         self._running: _Running | None = None
@@ -95,7 +98,7 @@ class Host:
             "LANG": "C.UTF-8",
             "TMPDIR": str(self._temporary),
             "SAGEMAKER_BASE_DIR": str(self.tree),
-            HOST_MARKER: self.marker,
+            HOST_MARKER: self.process_marker,
             **of_job,
             **{name: self.local(value) if value.startswith(CONTAINER_BASE) else value for name, value in given.items()},
         }
@@ -153,10 +156,11 @@ class Host:
             if self._running is not None:
                 self._running.shim.kill()
         # What a shim that was itself killed has lost is still known by its environment.
-        for pid in with_environment(HOST_MARKER, self.marker):
+        for pid in with_environment(HOST_MARKER, self.process_marker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.wait(_ANSWER_SECONDS)
+        if self._running is not None:
+            self.wait(_ANSWER_SECONDS)
 
     def freeze(self) -> FaultReport:
         """SIGSTOP to every process of the host."""

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from sandbox.cloud.lifecycle import running_cloud
-from sandbox.sagemaker.host import HOST_MARKER
 from sandbox.sagemaker.processes import with_environment
 from tests.sandbox.sagemaker.conftest import BUCKET, PLANE, Lab
 from tests.sandbox.sagemaker.test_faults import TICKING
 
 
 def remaining(job: str) -> list[int]:
-    return [pid for host in ("algo-1", "algo-2") for pid in with_environment(HOST_MARKER, f"{job}/{host}")]
+    """Processes of both hosts; the name of a job of these tests is unique."""
+    return with_environment("TRAINING_JOB_NAME", job)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in order", "by SIGKILL"])

@@ -64,7 +64,7 @@ def first_line(host: Host) -> str:
 
 
 def of(host: Host) -> list[int]:
-    return with_environment(HOST_MARKER, host.marker)
+    return with_environment(HOST_MARKER, host.process_marker)
 
 
 def states(host: Host) -> set[str]:
@@ -168,12 +168,24 @@ def test_a_host_whose_shim_is_killed_counts_as_killed_and_leaves_nothing(new_hos
     assert eventually(lambda: of(host) == [])
 
 
+def test_a_host_of_the_same_name_in_another_emulator_is_left_alone(
+    new_host: Callable[[str], Host], tmp_path: Path
+) -> None:
+    host = new_host("import time; print('ready', flush=True); time.sleep(300)")
+    assert first_line(host) == "ready"
+    Host(host.job, 1, "127.0.0.1", tmp_path / "elsewhere").destroy()
+    assert len(of(host)) == 1
+    host.destroy()
+    assert of(host) == []
+
+
 def test_when_the_emulator_dies_the_hosts_die(tmp_path: Path) -> None:
-    marker = f"job-{uuid.uuid4().hex[:8]}"
+    job, folder = f"job-{uuid.uuid4().hex[:8]}", tmp_path / "algo-1"
+    marker = f"{job}/algo-1 in {folder}"
     emulator = f"""
 import pathlib, sys, time
 from sandbox.sagemaker.host import Host
-host = Host({marker!r}, 1, "127.0.0.1", pathlib.Path({str(tmp_path / "algo-1")!r}))
+host = Host({job!r}, 1, "127.0.0.1", pathlib.Path({str(folder)!r}))
 host.prepare()
 output, _ = host.start([sys.executable, "-u", "-c", {FAMILY + "time.sleep(300)"!r}], host.environment({{}}, {{}}))
 output.readline()
@@ -185,10 +197,10 @@ time.sleep(300)
         assert process.stdout is not None
         scratch = Path(process.stdout.readline().strip())
         assert scratch.is_dir()
-        assert len(with_environment(HOST_MARKER, f"{marker}/algo-1")) == 5
+        assert len(with_environment(HOST_MARKER, marker)) == 5
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert eventually(lambda: with_environment(HOST_MARKER, f"{marker}/algo-1") == [])
+    assert eventually(lambda: with_environment(HOST_MARKER, marker) == [])
     assert eventually(lambda: not scratch.exists())
 
 
