@@ -16,43 +16,34 @@ from pathlib import Path
 import botocore.session
 from botocore.model import ServiceModel
 
-from sandbox.cloud.context import Caller, CloudContext, JsonObject, RoleNotAssumable
-from sandbox.sagemaker import channels, faults, rules, shape_check
-from sandbox.sagemaker.access import RoleClients
-from sandbox.sagemaker.addresses import Addresses
-from sandbox.sagemaker.catalogue import Catalogue, NameTakenError, TokenError, page_of_tags
+from sandbox.cloud.context import Caller, CloudContext, JsonObject
+from sandbox.sagemaker import faults, shape_check
+from sandbox.sagemaker.catalogue import Catalogue, TokenError, page_of_tags
+from sandbox.sagemaker.creation import Creation
+from sandbox.sagemaker.errors import ApiError, ResponseError
+from sandbox.sagemaker.event_delivery import EventDelivery
 from sandbox.sagemaker.host import short_folder
+from sandbox.sagemaker.plant import Plant
 from sandbox.sagemaker.profile import Profile
+from sandbox.sagemaker.rate_limits import RateLimits
 from sandbox.sagemaker.record import TERMINAL, TrainingJob
 from sandbox.sagemaker.runner import JobRunner
+from sandbox.sagemaker.warm_pools import LONGEST_SECONDS
 
 logger = logging.getLogger("sandbox.sagemaker")
 
-EVENT_DETAIL_TYPE = "SageMaker Training Job State Change"
-PASSED_TO = "sagemaker.amazonaws.com"
 MAX_TAGS = 50
 
 _CREATE = "CreateTrainingJob"
+_OF_ONE_JOB = ("DescribeTrainingJob", "StopTrainingJob", "UpdateTrainingJob", "DeleteTrainingJob")
 _SHUTDOWN_SECONDS = 8.0
-
-
-class ApiError(Exception):
-    """An error of the API: its code and its text."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class ResponseError(Exception):
-    """The sandbox was about to answer what AWS's model does not allow."""
 
 
 def install(context: CloudContext, profile: Profile) -> TrainingApi:
     """Plug the training plane into the emulator, and its faults (faults.py) beside it."""
     api = TrainingApi(context, profile, service_model())
     context.register_json_service("sagemaker", api.handle, resource_of=api.resources_of)
-    faults.install(context, api.runner)
+    faults.install(context, api.runner, api.plant, api.limits)
     context.on_shutdown(api.shut_down)
     return api
 
@@ -64,10 +55,11 @@ def service_model() -> ServiceModel:
 class TrainingApi:
     def __init__(self, context: CloudContext, profile: Profile, model: ServiceModel) -> None:
         self._context = context
-        self._profile = profile
         self._model = model
-        self._catalogue = Catalogue()
-        self._addresses = Addresses()
+        self.plant = Plant.new(context, profile)
+        self.limits = RateLimits(profile.calls_per_second, profile.rate_burst_seconds)
+        self._catalogue = Catalogue(self.plant.pools.status_of)
+        self._creation = Creation(self.plant, self._catalogue, EventDelivery(context, self.plant.plan).announce)
         self._runners: dict[str, JobRunner] = {}
         self._lock = threading.Lock()
         self._jobs_folder = _safe_folder(context.state_dir / "jobs")
@@ -75,6 +67,8 @@ class TrainingApi:
             "DescribeTrainingJob": self._describe,
             "ListTrainingJobs": self._list,
             "StopTrainingJob": self._stop,
+            "UpdateTrainingJob": self._update,
+            "DeleteTrainingJob": self._delete,
             "ListTags": self._list_tags,
             "AddTags": self._add_tags,
         }
@@ -83,9 +77,14 @@ class TrainingApi:
         try:
             if operation != _CREATE and operation not in self._operations:
                 raise ApiError("UnknownOperationException", f"Not emulated by the sandbox: sagemaker {operation}")
+            if not self.limits.admits(operation):
+                raise ApiError("ThrottlingException", "Rate exceeded")
             self._check_request(operation, params)
             body = self._create(params, caller) if operation == _CREATE else self._operations[operation](params)
             self._check_response(operation, body)
+            if self.plant.plan.take("LoseAnswer", str(params.get("TrainingJobName")), Operation=operation):
+                # Done, and the caller does not learn it: what a connection that breaks at the wrong moment is like.
+                return 500, {"__type": "InternalFailure", "message": "the answer was lost, by a fault of the sandbox"}
             return 200, body
         except ApiError as error:
             return 400, {"__type": error.code, "message": str(error)}
@@ -95,7 +94,7 @@ class TrainingApi:
 
     def resources_of(self, operation: str, params: JsonObject) -> list[str]:
         """ARNs on which an operation is authorized (service authorization reference, Amazon SageMaker)."""
-        if operation in (_CREATE, "DescribeTrainingJob", "StopTrainingJob"):
+        if operation in (_CREATE, *_OF_ONE_JOB):
             return [self._arn(params["TrainingJobName"])]
         if operation in ("AddTags", "ListTags"):
             return [params["ResourceArn"]]
@@ -120,30 +119,10 @@ class TrainingApi:
 
     def _create(self, request: JsonObject, caller: Caller) -> JsonObject:
         arn = self._arn(request["TrainingJobName"])
-        self._authorize_create(request, arn, caller)
-        refused = rules.refusal(request)
-        if refused is not None:
-            raise ApiError("ValidationException", refused)
-        beyond = rules.not_emulated(request)
-        if beyond is not None:
-            raise ApiError("ValidationException", f"Not emulated by the sandbox: {beyond}")
-        existing = self._catalogue.named(request["TrainingJobName"])
-        if existing is not None:
-            raise _taken(existing)
-        clients = RoleClients(self._context, request["RoleArn"])
-        self._check_inputs(request, clients)
-        job = TrainingJob(request, arn, changed=self._announce)
-        try:
-            self._catalogue.add(job)
-        except NameTakenError as taken:
-            raise _taken(taken.args[0]) from None
+        created = self._creation.admit(request, arn, caller)
+        job = created.job
         runner = JobRunner(
-            job,
-            self._context,
-            self._profile,
-            addresses=self._addresses,
-            clients=clients,
-            folder=self._jobs_folder / job.name,
+            job, self.plant, clients=created.clients, folder=self._jobs_folder / job.name, warm_port=created.warm_port
         )
         with self._lock:
             self._runners[job.name] = runner
@@ -152,7 +131,44 @@ class TrainingApi:
         return {"TrainingJobArn": arn}
 
     def _describe(self, request: JsonObject) -> JsonObject:
-        return self._job(request["TrainingJobName"]).describe()
+        job = self._job(request["TrainingJobName"])
+        pool = self.plant.pools.status_of(job.name)
+        return job.describe() if pool is None else {**job.describe(), "WarmPoolStatus": pool}
+
+    def _update(self, request: JsonObject) -> JsonObject:
+        """The length of the warm pool; the rest of the operation belongs to features that are not emulated."""
+        job = self._job(request["TrainingJobName"])
+        for field in ("ProfilerConfig", "ProfilerRuleConfigurations", "RemoteDebugConfig"):
+            if field in request:
+                raise ApiError("ValidationException", f"Not emulated by the sandbox: UpdateTrainingJob with {field}")
+        seconds = request.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds")
+        if seconds is not None:
+            if seconds > LONGEST_SECONDS:
+                raise ApiError("ValidationException", f"KeepAlivePeriodInSeconds must be at most {LONGEST_SECONDS}.")
+            if not self.plant.pools.keep_alive(job.name, seconds):
+                raise ApiError(  # assumed wording
+                    "ValidationException", f"The training job {job.name} has no warm pool that can be updated."
+                )
+            job.keep_alive(seconds)
+        return {"TrainingJobArn": job.arn}
+
+    def _delete(self, request: JsonObject) -> JsonObject:
+        """API reference: terminal jobs alone, and none that keeps an available warm pool; the name is free again."""
+        job = self._job(request["TrainingJobName"])
+        if job.status not in TERMINAL:
+            raise ApiError(  # the code is the model's, the wording assumed
+                "ResourceInUse", f"The training job {job.name} cannot be deleted while it is in status {job.status}."
+            )
+        pool = self.plant.pools.status_of(job.name)
+        if pool is not None and pool["Status"] == "Available":
+            raise ApiError("ResourceInUse", f"The training job {job.name} retains an available warm pool.")
+        with self._lock:
+            runner = self._runners.pop(job.name, None)
+        if runner is not None:
+            runner.join(_SHUTDOWN_SECONDS)  # its folder and its addresses are free before the name is
+        self._catalogue.remove(job)
+        self.plant.pools.forget(job.name)
+        return {}
 
     def _list(self, request: JsonObject) -> JsonObject:
         return _paged(lambda: self._catalogue.page(request))
@@ -206,30 +222,6 @@ class TrainingApi:
         if found:
             raise ResponseError(f"{operation}: the response is not the model's: {'; '.join(found)}")
 
-    def _authorize_create(self, request: JsonObject, arn: str, caller: Caller) -> None:
-        role = request["RoleArn"]
-        if not caller.is_caller_allowed("iam:PassRole", role, {"iam:PassedToService": PASSED_TO}):
-            raise _denied(caller, "iam:PassRole", role)
-        if request.get("Tags") and not caller.is_caller_allowed("sagemaker:AddTags", arn):
-            raise _denied(caller, "sagemaker:AddTags", arn)
-
-    def _check_inputs(self, request: JsonObject, clients: RoleClients) -> None:
-        try:
-            for channel in request.get("InputDataConfig", []):
-                refused = channels.channel_refusal(clients, channel, request["RoleArn"], self._context.region)
-                if refused is not None:
-                    raise ApiError("ValidationException", refused)
-            clients.credentials()
-        except RoleNotAssumable as error:
-            raise ApiError("ValidationException", str(error)) from None
-
-    def _announce(self, job: TrainingJob) -> None:
-        try:
-            self._context.emit_event(EVENT_DETAIL_TYPE, job.event_detail(), [job.arn])
-        except Exception:
-            # Delivery is best effort with AWS too, and a job must not fail because its event could not be sent.
-            logger.exception("%s: event lost", job.name)
-
     def _job(self, name: str) -> TrainingJob:
         job = self._catalogue.named(name)
         if job is None:
@@ -251,22 +243,6 @@ def _paged(page: Callable[[], JsonObject]) -> JsonObject:
         return page()
     except TokenError as error:
         raise ApiError("ValidationException", str(error)) from None
-
-
-def _taken(job: TrainingJob) -> ApiError:
-    return ApiError(
-        "ResourceInUse",
-        "Training job names must be unique within an AWS account and region, and a training job with this name already "
-        f"exists ({job.arn})",
-    )
-
-
-def _denied(caller: Caller, action: str, resource: str) -> ApiError:
-    return ApiError(
-        "AccessDeniedException",
-        f"User: {caller.principal_arn} is not authorized to perform: {action} on resource: {resource} because no "
-        f"identity-based policy allows the {action} action",
-    )
 
 
 def _safe_folder(folder: Path) -> Path:

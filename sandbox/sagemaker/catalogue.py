@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from sandbox.sagemaker.record import TrainingJob
+from sandbox.sagemaker.record import TERMINAL, TrainingJob
 
 JsonObject = dict[str, Any]
 
@@ -24,10 +25,11 @@ class TokenError(ValueError):
 
 
 class Catalogue:
-    """Thread-safe. A job's name stays taken for as long as the emulator lives (there is no DeleteTrainingJob here)."""
+    """Thread-safe. A job's name stays taken until the job is deleted. `warm_pool_of` knows a job's WarmPoolStatus."""
 
-    def __init__(self) -> None:
+    def __init__(self, warm_pool_of: Callable[[str], JsonObject | None] = lambda _job: None) -> None:
         self._lock = threading.Lock()
+        self._warm_pool_of = warm_pool_of
         self._jobs: dict[str, TrainingJob] = {}
 
     def add(self, job: TrainingJob) -> None:
@@ -49,6 +51,11 @@ class Catalogue:
         with self._lock:
             return next((job for job in self._jobs.values() if job.arn == arn), None)
 
+    def alive(self) -> list[TrainingJob]:
+        """The jobs that are not terminal."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.status not in TERMINAL]
+
     def page(self, query: JsonObject) -> JsonObject:
         """The body of ListTrainingJobs. Raises TokenError.
 
@@ -57,17 +64,25 @@ class Catalogue:
         """
         with self._lock:
             jobs = list(self._jobs.values())
-        jobs = [job for job in jobs if _selected(job, query)]
+        jobs = [job for job in jobs if _selected(job, query) and self._has_pool(job, query.get("WarmPoolStatusEquals"))]
         jobs.sort(key=_order(query.get("SortBy", "CreationTime")), reverse=query.get("SortOrder") == "Descending")
         start, end, more = _slice(len(jobs), query)
         wanted = query.get("StatusEquals")
-        summaries = [job.summary() for job in jobs[start:end]]
+        summaries = [self._summary(job) for job in jobs[start:end]]
         body: JsonObject = {
             "TrainingJobSummaries": [
                 summary for summary in summaries if wanted is None or summary["TrainingJobStatus"] == wanted
             ]
         }
         return {**body, "NextToken": more} if more else body
+
+    def _has_pool(self, job: TrainingJob, wanted: str | None) -> bool:
+        """Assumed: this filter, unlike StatusEquals, is applied before the page is taken."""
+        return wanted is None or (self._warm_pool_of(job.name) or {}).get("Status") == wanted
+
+    def _summary(self, job: TrainingJob) -> JsonObject:
+        pool = self._warm_pool_of(job.name)
+        return job.summary() if pool is None else {**job.summary(), "WarmPoolStatus": pool}
 
 
 def page_of_tags(tags: dict[str, str], query: JsonObject) -> JsonObject:
@@ -79,8 +94,7 @@ def page_of_tags(tags: dict[str, str], query: JsonObject) -> JsonObject:
 
 
 def _selected(job: TrainingJob, query: JsonObject) -> bool:
-    # AWS tracks no warm pool and no training plan for these jobs: the sandbox has neither.
-    if "WarmPoolStatusEquals" in query or "TrainingPlanArnEquals" in query:
+    if "TrainingPlanArnEquals" in query:  # the sandbox has no training plans
         return False
     return (
         query.get("NameContains", "") in job.name

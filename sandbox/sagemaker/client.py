@@ -2,6 +2,9 @@
 
 faults = FaultClient(cloud.endpoint_url, region="us-east-1", access_key_id="test", secret_access_key="test")
 frozen = faults.freeze_hosts("sandbox-research-llm-0a1b2c3d-a001")
+faults.refuse_capacity_while_pending("sandbox-research-llm-*", count=2)
+
+Job names may be patterns, as of a shell: `sandbox-research-llm-*` is every attempt of a run, also those to come.
 """
 
 from __future__ import annotations
@@ -28,12 +31,22 @@ class FaultError(Exception):
 @dataclass(frozen=True)
 class Fault:
     kind: str
-    """FreezeHosts, ThawHosts or KillHosts."""
+    """FreezeHosts, ThawHosts, KillHosts, or a kind of fault_plan.py that has struck."""
     job: str
     hosts: dict[str, int]
-    """Host -> number of its processes that were hit."""
+    """Host -> number of its processes that were hit; empty for a fault that hits no processes."""
     at: float
-    """When the last of them was (epoch seconds)."""
+    """When it struck, the last of them (epoch seconds)."""
+
+
+@dataclass(frozen=True)
+class Armed:
+    """A fault that waits. `left` is how often it can still strike; None: until it is disarmed."""
+
+    id: str
+    kind: str
+    pattern: str
+    left: int | None
 
 
 class FaultClient:
@@ -56,9 +69,109 @@ class FaultClient:
         """SIGKILL every process of the host."""
         return _fault(self._call("KillHosts", {"TrainingJobName": job, "Host": host}))
 
+    # -- at CreateTrainingJob ----------------------------------------------------------------------------------------
+
+    def refuse_capacity_at_create(self, jobs: str, count: int | None = 1) -> Armed:
+        """ResourceLimitExceeded, as of an account whose quota of the instance type is just used up."""
+        return self._arm("RefuseCapacityAtCreate", jobs, count)
+
+    def lose_answer(self, jobs: str, count: int | None = 1, *, operation: str = "CreateTrainingJob") -> Armed:
+        """The operation is done and answered with a 500, after which a client repeats it."""
+        return self._arm("LoseAnswer", jobs, count, Operation=operation)
+
+    # -- while a job starts ------------------------------------------------------------------------------------------
+
+    def delay_capacity(self, jobs: str, count: int | None = 1, *, seconds: float) -> Armed:
+        """The job waits so long for its instances, says so, and goes on."""
+        return self._arm("DelayCapacity", jobs, count, Seconds=seconds)
+
+    def refuse_capacity_while_pending(self, jobs: str, count: int | None = 1, *, after_seconds: float = 0) -> Armed:
+        """Failed with `CapacityError: Unable to provision ...` before it trains."""
+        return self._arm("RefuseCapacityWhilePending", jobs, count, AfterSeconds=after_seconds)
+
+    def insufficient_capacity(self, jobs: str, count: int | None = 1, *, after_seconds: float = 0) -> Armed:
+        """Failed with `InsufficientCapacityError: ...` before it trains."""
+        return self._arm("InsufficientCapacity", jobs, count, AfterSeconds=after_seconds)
+
+    def fail_health_check(self, jobs: str, count: int | None = 1) -> Armed:
+        return self._arm("HealthCheckFailed", jobs, count)
+
+    def fail_image_pull(self, jobs: str, count: int | None = 1) -> Armed:
+        return self._arm("ImageCannotBePulled", jobs, count)
+
+    # -- while it trains, and after ----------------------------------------------------------------------------------
+
+    def interrupt_spot(self, jobs: str, count: int | None = 1, *, after_seconds: float = 0) -> Armed:
+        """Take the hosts of a managed spot job, so long after it began to train; the job comes back by itself."""
+        return self._arm("InterruptSpot", jobs, count, AfterSeconds=after_seconds)
+
+    def internal_server_error(self, jobs: str, count: int | None = 1, *, after_seconds: float = 0) -> Armed:
+        """Failed with InternalServerError while it trains; retried inside the job where it has a RetryStrategy."""
+        return self._arm("InternalServerError", jobs, count, AfterSeconds=after_seconds)
+
+    def repair_cluster(self, jobs: str, count: int | None = 1) -> Armed:
+        """The next failure of such a job's container (kill_hosts, say) is taken for a broken GPU, on ml.p and ml.g."""
+        return self._arm("RepairCluster", jobs, count)
+
+    def fail_upload(self, jobs: str, count: int | None = 1) -> Armed:
+        """Training ends well, and the artifacts' upload fails."""
+        return self._arm("FailUpload", jobs, count)
+
+    # -- its events --------------------------------------------------------------------------------------------------
+
+    def lose_events(self, jobs: str, count: int | None = 1) -> Armed:
+        """The next `count` state-change events, all with None."""
+        return self._arm("LoseEvents", jobs, count)
+
+    def double_events(self, jobs: str, count: int | None = 1) -> Armed:
+        return self._arm("DoubleEvents", jobs, count)
+
+    def delay_events(self, jobs: str, count: int | None = 1, *, seconds: float) -> Armed:
+        return self._arm("DelayEvents", jobs, count, Seconds=seconds)
+
+    # -- its telemetry; each holds until it is disarmed --------------------------------------------------------------
+
+    def gpu_signature(self, jobs: str, shape: str) -> Armed:
+        """`flat-100`, `flat-0`, or `split`: the hosts with odd numbers at 100, the others at 0."""
+        return self._arm("GpuSignature", jobs, None, Shape=shape)
+
+    def silence_logs(self, jobs: str, *, metrics: bool = True) -> Armed:
+        """No further line reaches the log; the metrics in them still do unless `metrics` is false."""
+        return self._arm("SilenceLogs", jobs, None, Metrics=metrics)
+
+    def freeze_step(self, jobs: str, *, metric: str = "holdfast:step") -> Armed:
+        """Lines go on, with the number of this metric (a name of MetricDefinitions) as it was last."""
+        return self._arm("FreezeStep", jobs, None, Metric=metric)
+
+    def delay_telemetry(self, jobs: str, *, log_seconds: float = 0, metric_seconds: float = 0) -> Armed:
+        """Instead of the profile's delays, also after the job's end."""
+        return self._arm("DelayTelemetry", jobs, None, LogSeconds=log_seconds, MetricSeconds=metric_seconds)
+
+    # -- the account -------------------------------------------------------------------------------------------------
+
+    def throttle(self, operation: str, seconds: float) -> None:
+        """Refuse every call of this SageMaker operation for so long, for the whole account."""
+        self._call("Throttle", {"Operation": operation, "Seconds": seconds})
+
+    def set_quota(self, name: str, value: float) -> None:
+        """A quota by its name in Service Quotas, e.g. `ml.m5.xlarge for training job usage`."""
+        self._call("SetQuota", {"Name": name, "Value": value})
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def disarm(self, armed: Armed) -> None:
+        """Raises FaultError for a fault that is spent."""
+        self._call("Disarm", {"FaultId": armed.id})
+
+    def armed(self) -> list[Armed]:
+        return [_armed(entry) for entry in self._call("ListFaults", {})["Armed"]]
+
     def injected(self) -> list[Fault]:
-        """All faults so far, in order."""
+        """All that have struck so far, in order."""
         return [_fault(entry) for entry in self._call("ListFaults", {})["Faults"]]
+
+    def _arm(self, kind: str, jobs: str, count: int | None, **options: Any) -> Armed:
+        return _armed(self._call("Arm", {"Kind": kind, "JobNamePattern": jobs, "Count": count, "Options": options}))
 
     def _call(self, operation: str, params: dict[str, Any]) -> dict[str, Any]:
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"SandboxFaults.{operation}"}
@@ -80,6 +193,10 @@ class FaultClient:
 
 def _fault(entry: dict[str, Any]) -> Fault:
     return Fault(entry["Fault"], entry["TrainingJobName"], entry["Hosts"], entry["At"])
+
+
+def _armed(entry: dict[str, Any]) -> Armed:
+    return Armed(entry["FaultId"], entry["Kind"], entry["JobNamePattern"], entry["Left"])
 
 
 def _message(text: str) -> str:

@@ -12,22 +12,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.cloud.context import CloudContext
-from sandbox.sagemaker import channels, metrics
+from sandbox.sagemaker import channels
 from sandbox.sagemaker.access import RoleClients
 from sandbox.sagemaker.artifacts import upload_artifacts
 from sandbox.sagemaker.checkpoint_sync import CheckpointSync, as_folder
 from sandbox.sagemaker.host import Host, HostError
-from sandbox.sagemaker.logs import HostLog, open_streams
 from sandbox.sagemaker.periodic import Periodic
-from sandbox.sagemaker.profile import Profile
+from sandbox.sagemaker.plant import Plant
 from sandbox.sagemaker.record import TrainingJob
 from sandbox.sagemaker.storage import StorageError, location
+from sandbox.sagemaker.telemetry import Telemetry
 
 logger = logging.getLogger("sandbox.sagemaker")
 
 _DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints/"
-_LAST_OUTPUT_SECONDS = 5.0
 
 
 class Cluster:
@@ -36,18 +34,17 @@ class Cluster:
     def __init__(
         self,
         job: TrainingJob,
-        context: CloudContext,
+        plant: Plant,
         clients: RoleClients,
-        profile: Profile,
         *,
         folder: Path,
         port: int,
         addresses: Sequence[str],
     ) -> None:
         self._job = job
-        self._context = context
+        self._context = plant.context
         self._clients = clients
-        self._profile = profile
+        self._profile = plant.profile
         self._port = port
         self._folder = folder
         self.hosts = [
@@ -56,10 +53,8 @@ class Cluster:
         ]
         self.sync_error: StorageError | None = None
         self._sync: CheckpointSync | None = self._checkpoint_sync()
-        algorithm = job.request["AlgorithmSpecification"]
-        self._log_metrics = metrics.LogMetrics(algorithm.get("MetricDefinitions", []), job.record_metric)
-        self._logs: list[HostLog] = []
-        self._periodics: list[Periodic] = []
+        self._telemetry = Telemetry(job, clients, plant.profile, plant.plan, self.hosts)
+        self._sync_passes: Periodic | None = None
         self._groups: list[int] = []
         self._ended = threading.Lock()
 
@@ -76,10 +71,7 @@ class Cluster:
 
     def open_logs(self) -> None:
         """Raises LogsError."""
-        epoch = int(time.time())
-        names = [f"{host.marker}-{epoch}" for host in self.hosts]
-        open_streams(self._clients, names)
-        self._logs = [HostLog(self._clients, name, self._log_metrics.read) for name in names]
+        self._telemetry.open()
 
     def start(self) -> None:
         """Start every host's entry point. Raises HostError."""
@@ -87,12 +79,13 @@ class Cluster:
         argv = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", [])]
         given = self._job.request.get("Environment", {})
         of_job = self._environment()
-        for host, log in zip(self.hosts, self._logs, strict=True):
+        for number, host in enumerate(self.hosts):
             output, group = host.start(argv, host.environment(given, of_job))
             self._context.guard_process_group(group)
             self._groups.append(group)
-            log.follow(output)
-        self._start_periodics()
+            self._telemetry.follow(number, output)
+        self._telemetry.start()
+        self._start_sync()
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 
@@ -116,17 +109,19 @@ class Cluster:
 
     # -- after -------------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """After the hosts have ended: the last checkpoints, log lines and metrics. Safe to call twice."""
+    def finish(self, *, last_sync: bool = True) -> None:
+        """After the hosts have ended: the last checkpoints, log lines and metrics. Safe to call twice.
+
+        Without `last_sync` what the hosts had not uploaded yet is lost with them.
+        """
         with self._ended:
-            for periodic in self._periodics:
-                periodic.end()
-            if self._sync is not None and self._periodics:
-                self._pass_of_sync(self._sync)
-            for log in self._logs:
-                log.finish(_LAST_OUTPUT_SECONDS)
-            self._flush_metrics()
-            self._periodics.clear()
+            if self._sync_passes is not None and self._sync is not None:
+                self._sync_passes.end()
+                if last_sync:
+                    self._pass_of_sync(self._sync)
+                self._sync_passes = None
+            if self._groups:
+                self._telemetry.finish()
             for group in self._groups:
                 self._context.release_process_group(group)
             self._groups.clear()
@@ -182,38 +177,13 @@ class Cluster:
         local_path = config.get("LocalPath", _DEFAULT_CHECKPOINT_PATH)
         return CheckpointSync(self._clients, as_folder(location(config["S3Uri"])), self.hosts, local_path)
 
-    def _start_periodics(self) -> None:
-        resources = self._job.request["ResourceConfig"]
-        gpus = self._profile.synthetic_gpus_per_host
-        if gpus is None:
-            gpus = metrics.gpu_count(resources["InstanceType"])
-        volume_bytes = resources.get("VolumeSizeInGB", 0) * 2**30 or 2**40
-        samplers = [metrics.HostMetrics(host, gpus, volume_bytes) for host in self.hosts]
-
-        def sample() -> None:
-            now = time.time()
-            metrics.put(self._clients, [datum for sampler in samplers for datum in sampler.sample(now)])
-
-        sample()
-        profile, name = self._profile, self._job.name
-        self._periodics = [
-            Periodic(f"{name} logs", profile.log_flush_seconds, self._flush_logs),
-            Periodic(f"{name} metrics", profile.metric_flush_seconds, self._flush_metrics),
-            Periodic(f"{name} host metrics", profile.host_metric_seconds, sample),
-        ]
+    def _start_sync(self) -> None:
         sync = self._sync
         if sync is not None:
-            seconds = profile.checkpoint_sync_seconds
-            self._periodics.append(Periodic(f"{name} sync", seconds, lambda: self._pass_of_sync(sync)))
-        for periodic in self._periodics:
-            periodic.start()
-
-    def _flush_logs(self) -> None:
-        for log in self._logs:
-            log.flush(read_before=time.time() - self._profile.log_delay_seconds)
-
-    def _flush_metrics(self) -> None:
-        metrics.put(self._clients, self._log_metrics.take(self._job.name))
+            self._sync_passes = Periodic(
+                f"{self._job.name} sync", self._profile.checkpoint_sync_seconds, lambda: self._pass_of_sync(sync)
+            )
+            self._sync_passes.start()
 
     def _pass_of_sync(self, sync: CheckpointSync) -> None:
         try:

@@ -1,18 +1,22 @@
 """Faults that are given to the sandbox, never to the product: a small control API beside the SageMaker one.
 
-Served as the JSON service `sandboxfaults` (client.py speaks it). A fault hits the processes of a job's hosts from
-outside, as a lost node or a hung kernel would; the training plane is not told, so statuses, logs and metrics are what
-they would be for a real one.
+Served as the JSON service `sandboxfaults` (client.py speaks it). There are two sorts. One hits the processes of a job's
+hosts at once and from outside, as a lost node or a hung kernel would; the training plane is not told, so statuses, logs
+and metrics are what they would be for a real one. The other makes AWS itself behave as it sometimes does: it is armed
+for jobs by the pattern of their names (fault_plan.py), also for jobs that do not exist yet, or set for the account.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from sandbox.cloud.context import Caller, CloudContext, JsonObject
+from sandbox.sagemaker.fault_plan import FaultPlan
 from sandbox.sagemaker.host import FaultReport, Host, HostError
+from sandbox.sagemaker.plant import Plant
+from sandbox.sagemaker.quotas import Quotas
+from sandbox.sagemaker.rate_limits import RateLimits
 from sandbox.sagemaker.runner import JobRunner
 
 SERVICE = "sandboxfaults"
@@ -25,31 +29,61 @@ _ACTIONS: dict[str, Callable[[Host], FaultReport]] = {
 }
 
 
-def install(context: CloudContext, runner_of: Callable[[str], JobRunner | None]) -> None:
-    context.register_json_service(SERVICE, FaultService(runner_of).handle)
+def install(
+    context: CloudContext, runner_of: Callable[[str], JobRunner | None], plant: Plant, limits: RateLimits
+) -> None:
+    context.register_json_service(SERVICE, FaultService(runner_of, plant.plan, plant.quotas, limits).handle)
 
 
 class FaultService:
-    """Operations: FreezeHosts, ThawHosts and KillHosts, each with TrainingJobName and Host; ListFaults."""
+    """Operations: FreezeHosts, ThawHosts and KillHosts, each with TrainingJobName and Host; Arm (Kind, JobNamePattern,
+    Count, Options) and Disarm (FaultId); Throttle (Operation, Seconds); SetQuota (Name, Value); ListFaults."""
 
-    def __init__(self, runner_of: Callable[[str], JobRunner | None]) -> None:
+    def __init__(
+        self, runner_of: Callable[[str], JobRunner | None], plan: FaultPlan, quotas: Quotas, limits: RateLimits
+    ) -> None:
         self._runner_of = runner_of
-        self._lock = threading.Lock()
-        self._injected: list[JsonObject] = []
+        self._plan = plan
+        self._quotas = quotas
+        self._limits = limits
+        self._operations: dict[str, Callable[[JsonObject], JsonObject]] = {
+            "Arm": self._arm,
+            "Disarm": lambda params: self._plan.disarm(params.get("FaultId")).describe(),
+            "Throttle": self._throttle,
+            "SetQuota": self._set_quota,
+            "ListFaults": lambda _: {"Faults": self._plan.recorded(), "Armed": self._plan.armed()},
+        }
 
     def handle(self, operation: str, params: JsonObject, _caller: Caller) -> tuple[int, JsonObject]:
-        if operation == "ListFaults":
-            with self._lock:
-                return 200, {"Faults": list(self._injected)}
-        if operation not in _ACTIONS:
-            return _refused(f"unknown operation {operation!r}; there are {', '.join(_ACTIONS)} and ListFaults")
         try:
-            fault = self._inject(operation, params)
+            if operation in _ACTIONS:
+                fault = self._inject(operation, params)
+                self._plan.record(fault)
+                return 200, fault
+            if operation in self._operations:
+                return 200, self._operations[operation](params)
         except (ValueError, HostError) as error:
             return _refused(str(error))
-        with self._lock:
-            self._injected.append(fault)
-        return 200, fault
+        there = ", ".join([*_ACTIONS, *self._operations])
+        return _refused(f"unknown operation {operation!r}; there are {there}")
+
+    def _arm(self, params: JsonObject) -> JsonObject:
+        armed = self._plan.arm(*(params.get(name) for name in ("Kind", "JobNamePattern", "Count", "Options")))
+        return armed.describe()
+
+    def _throttle(self, params: JsonObject) -> JsonObject:
+        operation, seconds = params.get("Operation"), _number(params, "Seconds")
+        if not isinstance(operation, str) or not operation:
+            raise ValueError(f"Operation: {operation!r} is no operation; give e.g. 'CreateTrainingJob'")
+        self._limits.throttle(operation, seconds)
+        return {"Operation": operation, "Seconds": seconds}
+
+    def _set_quota(self, params: JsonObject) -> JsonObject:
+        name, value = params.get("Name"), _number(params, "Value")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"Name: {name!r} is no quota; give e.g. 'ml.m5.xlarge for training job usage'")
+        self._quotas.set(name, value)
+        return {"Name": name, "Value": value}
 
     def _inject(self, operation: str, params: JsonObject) -> JsonObject:
         hosts = self._hosts(params)
@@ -73,6 +107,13 @@ class FaultService:
             names = ", ".join(host.name for host in running) or "none"
             raise ValueError(f"Host: {wanted!r} of {name!r} is not running (running: {names})")
         return hosts
+
+
+def _number(params: JsonObject, name: str) -> float:
+    value = params.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name}: {value!r} is no number of 0 or more")
+    return float(value)
 
 
 def _refused(message: str) -> tuple[int, dict[str, Any]]:

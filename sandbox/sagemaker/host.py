@@ -58,6 +58,7 @@ class Host:
 
     def __init__(self, job: str, number: int, address: str, folder: Path) -> None:
         self.job = job
+        self.number = number
         self.name = f"algo-{number}"
         self.address = address
         self.folder = folder

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sandbox.sagemaker.access import LOG_GROUP
+from sandbox.sagemaker.line_faults import Delivered
 from sandbox.sagemaker.storage import Clients
 
 logger = logging.getLogger("sandbox.sagemaker")
@@ -31,18 +32,31 @@ class LogsError(Exception):
     """The role may not write the job's logs; the text is CloudWatch's."""
 
 
-def open_streams(clients: Clients, names: list[str]) -> None:
-    """Make the streams, and the group if the account has none. Raises LogsError."""
+def open_streams(clients: Clients, hosts: list[str], epoch: int) -> list[str]:
+    """Make `<host>-<epoch>` for each host, and the group if the account has none; the streams' names.
+
+    Epochs count seconds, and a job may start anew within one: the next free one is taken, for no two lives of a job
+    share a stream. Raises LogsError.
+    """
     logs = clients.client("logs")
+    while True:
+        names = [f"{host}-{epoch}" for host in hosts]
+        try:
+            for name in names:
+                _create_stream(logs, name)
+            return names
+        except logs.exceptions.ResourceAlreadyExistsException:
+            epoch += 1
+        except ClientError as error:
+            raise LogsError(error.response["Error"]["Message"]) from error
+
+
+def _create_stream(logs: Any, name: str) -> None:
     try:
-        for name in names:
-            try:
-                logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
-            except logs.exceptions.ResourceNotFoundException:
-                _create_group(logs)
-                logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
-    except ClientError as error:
-        raise LogsError(error.response["Error"]["Message"]) from error
+        logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
+    except logs.exceptions.ResourceNotFoundException:
+        _create_group(logs)
+        logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
 
 
 def _create_group(logs: Any) -> None:
@@ -50,13 +64,27 @@ def _create_group(logs: Any) -> None:
         logs.create_log_group(logGroupName=LOG_GROUP)
 
 
-class HostLog:
-    """One host's stream. `on_line` sees each line as it is read, on the reading thread."""
+def _whole(text: str) -> Delivered:
+    return Delivered(text, text)
 
-    def __init__(self, clients: Clients, stream: str, on_line: Callable[[Line], None]) -> None:
+
+class HostLog:
+    """One host's stream. `on_line` sees each line as it is read, on the reading thread, for the metrics in it.
+
+    `delivered` says what of a line's text goes where: all of it, unless a fault parts the two.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        stream: str,
+        on_line: Callable[[Line], None],
+        delivered: Callable[[str], Delivered] = _whole,
+    ) -> None:
         self.stream = stream
         self._clients = clients
         self._on_line = on_line
+        self._delivered = delivered
         self._lock = threading.Lock()
         self._waiting: deque[Line] = deque()
         self._reader: threading.Thread | None = None
@@ -66,17 +94,24 @@ class HostLog:
         self._reader = threading.Thread(target=self._read, args=(output,), name=f"{self.stream} reader", daemon=True)
         self._reader.start()
 
-    def finish(self, seconds: float) -> None:
-        """Wait for the end of the output, then send all."""
+    def read_to_the_end(self, seconds: float) -> None:
+        """Wait for the end of the output."""
         if self._reader is not None:
             self._reader.join(seconds)
-        self.flush(read_before=None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether all that was read has been sent."""
+        with self._lock:
+            return not self._waiting
 
     def add(self, text: str) -> None:
-        line = (time.time(), text)
-        with self._lock:
-            self._waiting.append(line)
-        self._on_line(line)
+        now, parts = time.time(), self._delivered(text)
+        if parts.log is not None:
+            with self._lock:
+                self._waiting.append((now, parts.log))
+        if parts.metrics is not None:
+            self._on_line((now, parts.metrics))
 
     def flush(self, *, read_before: float | None) -> None:
         """Send the lines that were read before that moment, all with None. What cannot be sent is lost, and is said."""

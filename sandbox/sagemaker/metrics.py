@@ -2,7 +2,8 @@
 
 CPU, memory and disk are measured on the host's real processes. GPU figures are SYNTHETIC, for the sandbox has no GPU:
 they are a function of the same processes' CPU time and memory, so they move when the host works and stand still at
-zero when it does not. (A real GPU reads about 100 while NCCL hangs; that case this cannot show.)
+zero when it does not. A fault gives them the signature of a real one: a GPU reads 100 while NCCL waits for a peer
+(NVIDIA/nccl#968), and 0 where its rank has left or is stuck on the host (NVIDIA/nccl#1033).
 """
 
 from __future__ import annotations
@@ -88,11 +89,17 @@ class _Sample:
 
 
 class HostMetrics:
-    """The five host metrics of one host, over the time since the last sample."""
+    """The five host metrics of one host, over the time since the last sample.
 
-    def __init__(self, host: Host, gpus: int, volume_bytes: int) -> None:
+    `signature` names the shape that a fault gives the GPU figures at the moment, None for none.
+    """
+
+    def __init__(
+        self, host: Host, gpus: int, volume_bytes: int, signature: Callable[[], str | None] = lambda: None
+    ) -> None:
         self._host = host
         self._gpus = gpus
+        self._signature = signature
         self._volume_bytes = volume_bytes
         self._last: _Sample | None = None
 
@@ -113,7 +120,12 @@ class HostMetrics:
             "DiskUtilization": min(100.0, 100.0 * _tree_bytes(self._host.tree) / self._volume_bytes),
         }
         if self._gpus:
-            values["GPUUtilization"] = self._gpus * synthetic_gpu_utilization(cpu)
+            shape = self._signature()
+            values["GPUUtilization"] = (
+                self._gpus * synthetic_gpu_utilization(cpu)
+                if shape is None
+                else signature_utilization(shape, self._gpus, self._host.number)
+            )
             values["GPUMemoryUtilization"] = self._gpus * memory
         dimension = ("Host", self._host.marker)
         return [_datum(name, value, at, dimension=dimension, unit="Percent") for name, value in values.items()]
@@ -122,6 +134,42 @@ class HostMetrics:
 def synthetic_gpu_utilization(cpu: float) -> float:
     """Percent of one synthetic GPU from the host's CPU percent: 0 at rest, 80 at one busy core, never quite 100."""
     return 100.0 * cpu / (cpu + 25.0)
+
+
+def signature_utilization(shape: str, gpus: int, host_number: int) -> float:
+    """GPUUtilization of a host, the sum over its GPUs, while a fault holds.
+
+    `split`: the GPUs of every second host stand at 0 and the others' at 100; the first host's at 100.
+    """
+    at_full = {"flat-100": True, "flat-0": False, "split": host_number % 2 == 1}[shape]
+    return 100.0 * gpus if at_full else 0.0
+
+
+class Shipment:
+    """Metric values on their way to CloudWatch, each with the time that it is about. Thread-safe."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._lock = threading.Lock()
+        self._waiting: list[dict[str, Any]] = []
+
+    def add(self, data: list[dict[str, Any]]) -> None:
+        with self._lock:
+            self._waiting += data
+
+    @property
+    def empty(self) -> bool:
+        with self._lock:
+            return not self._waiting
+
+    def send(self, *, older_than: datetime | None) -> None:
+        """Send the values of before that moment, all with None."""
+        with self._lock:
+            ready = [datum for datum in self._waiting if older_than is None or datum["Timestamp"] <= older_than]
+            self._waiting = [
+                datum for datum in self._waiting if older_than is not None and datum["Timestamp"] > older_than
+            ]
+        put(self._clients, ready)
 
 
 def put(clients: Clients, data: list[dict[str, Any]]) -> None:

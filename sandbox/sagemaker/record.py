@@ -29,7 +29,14 @@ MESSAGES = {
     "Failed": "Training job failed",
     "Stopped": "Training job stopped",
     "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    "MaxWaitTimeExceeded": "Training job wait time exceeded MaxWaitTimeInSeconds provided",  # assumed wording
+    "Pending": "The training job is waiting for compute capacity",
+    "Interrupted": "The managed spot training instances were interrupted",  # assumed wording
+    "Restarting": "Restarting the training job",  # assumed wording
 }
+RETRYING = "Insufficient capacity error from EC2 while launching instances, retrying!"
+REPAIRING = "Repairing training cluster due to hardware failure"
+"""Both as quoted in the API reference (SecondaryStatusTransition) and the developer guide (cluster repair)."""
 LAUNCHING = "Launching requested ML instances"
 PREPARING = "Preparing the instances for training"
 IN_PROGRESS = "Training image download completed. Training in progress."
@@ -87,6 +94,8 @@ class TrainingJob:
         self._failure_reason: str | None = None
         self._final_metrics: dict[str, JsonObject] = {}
         self._times: dict[str, float] = {"CreationTime": now(), "LastModifiedTime": now()}
+        self._unbilled_seconds = 0.0
+        self._unbilled_since: float | None = None
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -130,15 +139,18 @@ class TrainingJob:
                 "EnableInterContainerTrafficEncryption": self.request.get(
                     "EnableInterContainerTrafficEncryption", False
                 ),
-                "EnableManagedSpotTraining": False,
+                "EnableManagedSpotTraining": self.request.get("EnableManagedSpotTraining", False),
             }
             if self._final_metrics:
                 body["FinalMetricDataList"] = list(deepcopy(self._final_metrics).values())
             if self._failure_reason is not None:
                 body["FailureReason"] = self._failure_reason
             if "TrainingStartTime" in self._times and "TrainingEndTime" in self._times:
-                seconds = int(self._times["TrainingEndTime"] - self._times["TrainingStartTime"])
-                body["TrainingTimeInSeconds"] = body["BillableTimeInSeconds"] = max(1, seconds)
+                seconds = self._times["TrainingEndTime"] - self._times["TrainingStartTime"]
+                body["TrainingTimeInSeconds"] = max(1, int(seconds))
+                body["BillableTimeInSeconds"] = max(
+                    1, int(seconds - self._unbilled_until(self._times["TrainingEndTime"]))
+                )
             return body
 
     def summary(self) -> JsonObject:
@@ -175,9 +187,15 @@ class TrainingJob:
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def enter(
-        self, secondary: str, *, status: str | None = None, reason: str | None = None, expected: str | None = None
+        self,
+        secondary: str,
+        *,
+        status: str | None = None,
+        reason: str | None = None,
+        expected: str | None = None,
+        message: str | None = None,
     ) -> bool:
-        """Move on to a secondary status (and, with `status`, to a primary one).
+        """Move on to a secondary status (and, with `status`, to a primary one); `message` replaces its usual one.
 
         With `expected`, only from that primary status; False if it is another one by now and nothing was changed.
         """
@@ -187,7 +205,8 @@ class TrainingJob:
             now = self._now()
             if self._transitions:
                 self._transitions[-1]["EndTime"] = now
-            transition: JsonObject = {"Status": secondary, "StartTime": now, "StatusMessage": MESSAGES[secondary]}
+            said = MESSAGES[secondary] if message is None else message
+            transition: JsonObject = {"Status": secondary, "StartTime": now, "StatusMessage": said}
             self._transitions.append(transition)
             self._status = status or self._status
             if self._status in TERMINAL:
@@ -213,14 +232,37 @@ class TrainingJob:
         with self._lock:
             return self._times.setdefault(field, self._now())
 
+    def stop_billing(self) -> None:
+        """From here on the job has no hosts of its own, until `bill_again`."""
+        with self._lock:
+            if self._unbilled_since is None:
+                self._unbilled_since = self._now()
+
+    def bill_again(self) -> None:
+        with self._lock:
+            if self._unbilled_since is not None:
+                self._unbilled_seconds += self._now() - self._unbilled_since
+                self._unbilled_since = None
+
     def record_metric(self, name: str, value: float, at: float) -> None:
         with self._lock:
             self._final_metrics[name] = {"MetricName": name, "Value": value, "Timestamp": at}
+
+    def keep_alive(self, seconds: int) -> None:
+        """UpdateTrainingJob's new KeepAlivePeriodInSeconds."""
+        with self._lock:
+            resources = {**self.request["ResourceConfig"], "KeepAlivePeriodInSeconds": seconds}
+            self.request = {**self.request, "ResourceConfig": resources}
+            self._times["LastModifiedTime"] = self._now()
 
     def add_tags(self, tags: dict[str, str]) -> dict[str, str]:
         with self._lock:
             self._tags.update(tags)
             return dict(self._tags)
+
+    def _unbilled_until(self, end: float) -> float:
+        since = self._unbilled_since
+        return self._unbilled_seconds + (0.0 if since is None else max(0.0, end - since))
 
 
 def _milliseconds(seconds: float) -> str:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sandbox.sagemaker.warm_pools import LONGEST_SECONDS
+
 JsonObject = dict[str, Any]
 
 NVME_FAMILIES = frozenset(
@@ -76,6 +78,20 @@ def _resources(request: JsonObject) -> Iterator[str]:
         )
 
 
+def _warm_pool(request: JsonObject) -> Iterator[str]:
+    """Limits and exclusions: developer guide, train-warm-pools, Considerations. The wording of all is assumed."""
+    resources = request.get("ResourceConfig", {})
+    seconds = resources.get("KeepAlivePeriodInSeconds", 0)
+    if not seconds:
+        return
+    if seconds > LONGEST_SECONDS:
+        yield f"KeepAlivePeriodInSeconds must be at most {LONGEST_SECONDS}."
+    if request.get("EnableManagedSpotTraining"):
+        yield "KeepAlivePeriodInSeconds is not supported when EnableManagedSpotTraining is set to true."
+    if "InstanceGroups" in resources:
+        yield "KeepAlivePeriodInSeconds is not supported with InstanceGroups."
+
+
 def _stopping(request: JsonObject) -> Iterator[str]:
     condition = request.get("StoppingCondition", {})
     spot = request.get("EnableManagedSpotTraining", False)
@@ -109,7 +125,14 @@ def _tags(request: JsonObject) -> Iterator[str]:
         yield "Tag keys that start with aws: are reserved."  # assumed wording
 
 
-_RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (_algorithm, _resources, _stopping, _channels, _tags)
+_RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
+    _algorithm,
+    _resources,
+    _warm_pool,
+    _stopping,
+    _channels,
+    _tags,
+)
 
 _WHOLE_FIELDS = {
     "DebugHookConfig": "Debugger",
@@ -129,8 +152,6 @@ def _beyond_the_sandbox(request: JsonObject) -> Iterator[str]:
             yield f"{feature} ({field})"
     if not request.get("ProfilerConfig", {}).get("DisableProfiler", True):
         yield "the profiler (ProfilerConfig); send DisableProfiler: true"
-    if request.get("EnableManagedSpotTraining"):
-        yield "managed spot training (EnableManagedSpotTraining)"
     if request.get("RemoteDebugConfig", {}).get("EnableRemoteDebug"):
         yield "remote debugging (RemoteDebugConfig)"
     if request.get("InfraCheckConfig", {}).get("EnableInfraCheck"):
@@ -175,8 +196,6 @@ def _unsupported_resources(resources: JsonObject) -> Iterator[str]:
     ):
         if field in resources:
             yield f"{feature} (ResourceConfig.{field})"
-    if resources.get("KeepAlivePeriodInSeconds"):
-        yield "warm pools (ResourceConfig.KeepAlivePeriodInSeconds)"
 
 
 def _unsupported_channel(channel: JsonObject, algorithm: JsonObject) -> Iterator[str]:
@@ -192,6 +211,11 @@ def _unsupported_channel(channel: JsonObject, algorithm: JsonObject) -> Iterator
         yield f"decompression of channels (channel {name})"
     if "ShuffleConfig" in channel:
         yield f"shuffling (channel {name})"
+
+
+def is_accelerated(instance_type: str) -> bool:
+    """The types for which MaxPendingTimeInSeconds takes effect (API reference, StoppingCondition)."""
+    return instance_type.startswith(("ml.p", "ml.g", "ml.trn"))
 
 
 def _has_nvme(instance_type: str) -> bool:

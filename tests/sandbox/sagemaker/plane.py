@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sandbox.sagemaker import api
+from sandbox.sagemaker.delays import Delay
 from sandbox.sagemaker.profile import FAST
 
 if TYPE_CHECKING:
@@ -14,14 +15,17 @@ if TYPE_CHECKING:
 PROFILE = replace(
     FAST,
     starting_seconds=0.1,
+    restart_seconds=0.05,
     image_seconds=0.1,
     stop_grace_seconds=1.5,
     peer_grace_seconds=1.0,
     log_flush_seconds=0.3,
-    log_delay_seconds=0.2,
+    log_delay=Delay(0.2, 0.2),
     metric_flush_seconds=0.3,
     host_metric_seconds=1.0,
     checkpoint_sync_seconds=0.3,
+    # The tests poll ten times a second and start a job each; the documented rates are tested by themselves.
+    rate_burst_seconds=3600.0,
 )
 
 

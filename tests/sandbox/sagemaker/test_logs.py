@@ -45,11 +45,16 @@ def a_log(logs: CloudWatchLogs) -> tuple[HostLog, list[str]]:
     return HostLog(logs, "job/algo-1-1800000000", on_line), seen
 
 
+def finish(log: HostLog) -> None:
+    log.read_to_the_end(5)
+    log.flush(read_before=None)
+
+
 def test_output_is_split_into_lines_and_an_empty_one_stays_a_line() -> None:
     logs = CloudWatchLogs()
     log, seen = a_log(logs)
     log.follow(io.BytesIO(b"one\r\n\ntwo \xff\nno newline"))
-    log.finish(5)
+    finish(log)
     assert logs.lines == ["one", " ", "two \ufffd", "no newline"]
     assert seen == logs.lines
 
@@ -63,7 +68,7 @@ def test_a_line_is_sent_only_when_it_is_old_enough() -> None:
     log.add("new")
     log.flush(read_before=limit)
     assert logs.lines == ["old"]
-    log.finish(5)
+    finish(log)
     assert logs.lines == ["old", "new"]
 
 
@@ -72,7 +77,7 @@ def test_many_lines_go_in_batches_that_cloudwatch_takes() -> None:
     log, _ = a_log(logs)
     for number in range(10_050):
         log.add(f"line {number}")
-    log.finish(5)
+    finish(log)
     assert [len(batch) for batch in logs.batches] == [10_000, 50]
 
 
@@ -80,7 +85,7 @@ def test_long_lines_go_in_batches_that_cloudwatch_takes() -> None:
     logs = CloudWatchLogs()
     log, _ = a_log(logs)
     log.follow(io.BytesIO(b"x" * 3_000_000 + b"\nend\n"))
-    log.finish(5)
+    finish(log)
     assert "".join(logs.lines) == "x" * 3_000_000 + "end"
     assert len(logs.batches) >= 3
 

@@ -54,6 +54,11 @@ def test_a_plain_request_is_neither_refused_nor_beyond_the_sandbox() -> None:
         ({"ResourceConfig": resources(InstanceCount=0)}, "InstanceCount must be at least 1"),
         ({"ResourceConfig": {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1}}, "VolumeSizeInGB must be specified"),
         ({"ResourceConfig": resources(InstanceType="ml.p4d.24xlarge", VolumeKmsKeyId="key")}, "VolumeKmsKeyId is not"),
+        ({"ResourceConfig": resources(KeepAlivePeriodInSeconds=3601)}, "KeepAlivePeriodInSeconds must be at most 3600"),
+        ({"ResourceConfig": resources(KeepAlivePeriodInSeconds=60), "EnableManagedSpotTraining": True},
+         "not supported when EnableManagedSpotTraining"),
+        ({"ResourceConfig": {"InstanceGroups": [], "KeepAlivePeriodInSeconds": 60, "VolumeSizeInGB": 1}},
+         "not supported with InstanceGroups"),
         ({"InputDataConfig": [a_channel("a"), a_channel("b"), a_channel("a")]}, "given more than once: a."),
         ({"AlgorithmSpecification": algorithm(AlgorithmName="knn")}, "exactly one of AlgorithmName and TrainingImage"),
         ({"AlgorithmSpecification": algorithm(MetricDefinitions=[{"Name": "a", "Regex": "a=("}])}, "Invalid regex"),
@@ -79,8 +84,6 @@ def test_a_type_with_local_storage_needs_no_volume_size() -> None:
     [
         ({"AlgorithmSpecification": {k: v for k, v in algorithm().items() if k != "ContainerEntrypoint"}},
          "images: the sandbox has none"),
-        ({"EnableManagedSpotTraining": True}, "managed spot training"),
-        ({"ResourceConfig": resources(KeepAlivePeriodInSeconds=60)}, "warm pools"),
         ({"ResourceConfig": resources(InstanceGroups=[])}, "heterogeneous clusters"),
         ({"InputDataConfig": [a_channel(InputMode="Pipe")]}, "input mode Pipe (channel train"),
         ({"InputDataConfig": [a_channel(CompressionType="Gzip")]}, "decompression"),
@@ -95,10 +98,26 @@ def test_what_the_sandbox_cannot_run_is_named(beyond: dict[str, Any], said: str)
     assert said in (not_emulated(a_request(**beyond)) or "")
 
 
+@pytest.mark.parametrize(
+    "welcome",
+    [
+        {
+            "EnableManagedSpotTraining": True,
+            "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60},
+        },
+        {"ResourceConfig": resources(KeepAlivePeriodInSeconds=3600)},
+        {"RetryStrategy": {"MaximumRetryAttempts": 3}},
+    ],
+    ids=["spot", "warm pool", "retry"],
+)
+def test_what_the_sandbox_can_run_is_neither_refused_nor_called_beyond_it(welcome: dict[str, Any]) -> None:
+    assert refusal(a_request(**welcome)) is None
+    assert not_emulated(a_request(**welcome)) is None
+
+
 def test_what_would_change_nothing_here_is_accepted() -> None:
     harmless = {
         "ProfilerConfig": {"DisableProfiler": True},
-        "RetryStrategy": {"MaximumRetryAttempts": 3},
         "RemoteDebugConfig": {"EnableRemoteDebug": False},
         "ResourceConfig": resources(KeepAlivePeriodInSeconds=0),
         "InputDataConfig": [a_channel(InputMode="FastFile")],

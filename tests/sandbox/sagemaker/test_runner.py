@@ -11,10 +11,11 @@ import pytest
 
 from sandbox.cloud.context import Credentials, RoleNotAssumable
 from sandbox.sagemaker.access import RoleClients
-from sandbox.sagemaker.addresses import Addresses
+from sandbox.sagemaker.endings import INTERNAL_ERROR
+from sandbox.sagemaker.plant import Plant
 from sandbox.sagemaker.profile import FAST, Profile
 from sandbox.sagemaker.record import TrainingJob
-from sandbox.sagemaker.runner import INTERNAL_ERROR, JobRunner
+from sandbox.sagemaker.runner import JobRunner
 from tests.sandbox.sagemaker.test_rules import a_request
 
 
@@ -57,8 +58,7 @@ def a_runner(context: Any, profile: Profile, **request: Any) -> JobRunner:
     job = TrainingJob(a_request(**request), arn, changed=lambda job: None)
     job.enter("Starting")
     clients = RoleClients(context, job.request["RoleArn"])
-    folder = context.state_dir / "jobs" / job.name
-    return JobRunner(job, context, profile, addresses=Addresses(), clients=clients, folder=folder)
+    return JobRunner(job, Plant.new(context, profile), clients=clients, folder=context.state_dir / "jobs" / job.name)
 
 
 def statuses(runner: JobRunner) -> list[str]:
