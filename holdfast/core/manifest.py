@@ -41,6 +41,8 @@ class Resources(_Part):
     """EBS volume of each host; ignored by SageMaker on types with local NVMe."""
     processes_per_host: int = Field(default=0, ge=0, le=64)
     """Training processes a host; 0: one a GPU, or one where there is none."""
+    spot: bool = False
+    """Managed spot: cheaper hosts that AWS may take away; SageMaker gets others and the run goes on from its seal."""
     launch: Literal["torchrun", "python"] = "torchrun"
     """torchrun: one rendezvous over all hosts. python: the entry point once on each host."""
 
@@ -76,6 +78,8 @@ class Limits(_Part):
     """Longest run of one attempt. SageMaker's own default is one day, its most 28 days."""
     max_pending_seconds: int | None = Field(default=None, ge=1_800, le=2_419_200)
     """Longest wait for capacity inside SageMaker; effective on ml.p, ml.g and ml.trn types only."""
+    max_wait_seconds: int | None = Field(default=None, ge=60, le=28 * 86_400)
+    """With spot: longest time of one attempt, waiting included. Without it: max_run_seconds and a day."""
     max_restarts: int = Field(default=5, ge=0, le=1_000)
     """Restarts without a newer sealed checkpoint in between, for each cause on its own. Waiting for capacity or for a
     quota is not counted: it costs nothing, and ends when AWS or the account's owner ends it."""

@@ -48,6 +48,7 @@ def check_manifest(manifest: Manifest, *, team: str, run: str, deployment: Deplo
         *_names(manifest, team, run, deployment),
         *_template_and_image(manifest, deployment),
         *_resources(manifest, deployment),
+        *_spot(manifest),
         *_addresses(manifest, team, deployment),
         *_channels(manifest),
         *_checkpoint_folder(manifest),
@@ -158,6 +159,18 @@ def _checkpoint_folder(manifest: Manifest) -> Iterator[FieldError]:
         yield FieldError(
             "checkpoint.local_path", f"{plain} is used by SageMaker for something else", "use /opt/ml/checkpoints"
         )
+
+
+def _spot(manifest: Manifest) -> Iterator[FieldError]:
+    """SageMaker refuses MaxWaitTimeInSeconds without spot, and one below MaxRuntimeInSeconds (API reference)."""
+    wait = manifest.limits.max_wait_seconds
+    if wait is None:
+        return
+    if not manifest.resources.spot:
+        yield FieldError("limits.max_wait_seconds", "is for spot only", "set resources.spot: true, or remove it")
+    elif wait < manifest.limits.max_run_seconds:
+        wrong = f"is {wait:,}, less than max_run_seconds ({manifest.limits.max_run_seconds:,})"
+        yield FieldError("limits.max_wait_seconds", wrong, "at least max_run_seconds: it counts the run's own time too")
 
 
 def _template_defaults(manifest: Manifest, deployment: Deployment) -> JobTemplate:

@@ -5,7 +5,7 @@ are the same document. Every field is there for a reason; so is every field that
 
 - RetryStrategy: SageMaker's own retries would share MaxRuntimeInSeconds and keep the job's name; restarts are ours.
 - InfraCheckConfig: which types have the check, and what it costs, is not documented.
-- EnableManagedSpotTraining, KeepAlivePeriodInSeconds: exclude each other and are not offered by a manifest.
+- KeepAlivePeriodInSeconds: warm pools exclude spot, and are not offered by a manifest yet.
 - DebugHookConfig and rules: rules run on processing instances that nobody asked for.
 """
 
@@ -107,7 +107,7 @@ def build_request(
         "EnableNetworkIsolation": False,
         # Encrypting the collectives costs much of their bandwidth; the deployment's network is private or AWS's own.
         "EnableInterContainerTrafficEncryption": False,
-        "EnableManagedSpotTraining": False,
+        "EnableManagedSpotTraining": manifest.resources.spot,
         # What an absent ProfilerConfig means has changed over time; this turns Debugger's monitoring off for certain.
         "ProfilerConfig": {"DisableProfiler": True},
     }
@@ -206,6 +206,10 @@ def _stopping(manifest: Manifest) -> dict[str, int]:
     stopping = {"MaxRuntimeInSeconds": manifest.limits.max_run_seconds}
     if manifest.limits.max_pending_seconds is not None:
         stopping["MaxPendingTimeInSeconds"] = manifest.limits.max_pending_seconds
+    if manifest.resources.spot:
+        # Required with spot, refused without; it counts the run's own time too.
+        default = min(manifest.limits.max_run_seconds + 86_400, 28 * 86_400)
+        stopping["MaxWaitTimeInSeconds"] = manifest.limits.max_wait_seconds or default
     return stopping
 
 

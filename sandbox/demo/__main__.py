@@ -1,4 +1,4 @@
-"""`python -m sandbox.demo`: brings up the embedded cloud, deploys the stacks, and shows three manifests go their ways.
+"""`python -m sandbox.demo`: brings up the embedded cloud, deploys the stacks, and shows eight manifests go their ways.
 
 Prints as it happens, ends with a table, and writes the same to .sandbox/summary.json. Exit code 0 only if every
 invariant holds.
@@ -22,8 +22,9 @@ from sandbox.cloud.deploy import CdkApp, DeployError, deploy
 from sandbox.cloud.lifecycle import CloudError, new_state_dir, running_cloud
 from sandbox.cloud.ticker import Ticker
 from sandbox.demo.account import Account
-from sandbox.demo.scene import DemoError, Scene
-from sandbox.demo.summary import invariants, refused_row, row
+from sandbox.demo.mishaps import freeze, kill_a_host, stop_by_hand, take_the_spot_host
+from sandbox.demo.scene import DemoError, Scene, Watched
+from sandbox.demo.summary import invariants, invariants_of_mishaps, refused_row, row
 from sandbox.sagemaker.client import FaultClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -86,24 +87,40 @@ def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
         )
         account = Account(cloud, bucket=storage["BucketName"], table=storage["TableName"])
         faults = FaultClient(cloud.endpoint_url, region=cloud.region, access_key_id="test", secret_access_key="test")
-        scene = Scene(account, faults, say=stage.say)
+        scene = Scene(account, say=stage.say)
 
         def failed(words: str) -> None:
             stage.say("ticker", words)
 
         with Ticker(cloud, plane["ReconcileFunction"], every_seconds=config.poll_seconds, on_failure=failed):
-            healthy, frozen = scene.drop("healthy"), scene.drop("frozen")
+            scene.give_code()
+            main_scenes = [scene.drop("healthy"), scene.drop("frozen", freeze(faults))]
             refused = scene.refused(scene.drop("bad"))
-            told, retold = scene.play(healthy, frozen)
+
+            def drop_the_rest() -> list[Watched]:
+                faults.refuse_capacity_while_pending(f"{config.environment}-research-crowded-*", count=2)
+                return [
+                    scene.drop("killed", kill_a_host(faults)),
+                    scene.drop("broken"),
+                    scene.drop("crowded"),
+                    scene.drop("spot", take_the_spot_host(faults)),
+                    scene.drop("person", stop_by_hand),
+                ]
+
+            healthy, frozen, *others = scene.play(main_scenes, drop_the_rest)
+        by_name = {story.run.name: story for story in others}
         return {
-            "runs": [row(told), row(retold), refused_row("research/bad", refused)],
-            "invariants": invariants(told, retold, refused, WRONG_IN_BAD),
+            "runs": [*(row(story) for story in (healthy, frozen, *others)), refused_row("research/bad", refused)],
+            "invariants": {
+                **invariants(healthy, frozen, refused, WRONG_IN_BAD),
+                **invariants_of_mishaps(by_name),
+            },
         }
 
 
 def show(console: Console, document: dict[str, Any]) -> None:
     """Times are seconds: from the hang to its detection, from there to the stop, and from there to training."""
-    table = Table(title="What became of the three manifests (times in seconds)")
+    table = Table(title="What became of the manifests (times in seconds)")
     for column in ("run", "phase", "attempts", "cause"):
         table.add_column(column)
     for column in ("detected", "stopped", "training", "lost", "steps"):

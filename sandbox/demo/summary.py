@@ -17,12 +17,15 @@ LOSS_TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class Story:
-    """One run as it went: its record, its jobs' heartbeats by job name, and when it was frozen, if it was."""
+    """One run as it went: its record, its jobs' heartbeats by job name, and what befell it."""
 
     run: Run
     target_step: int
     beats: Mapping[str, Sequence[Beat]]
-    frozen_at: float | None = None
+    cued_at: float | None = None
+    """When its mishap was brought about."""
+    lives: int = 1
+    """How often SageMaker began the newest attempt's job: more than once after a spot interruption."""
 
     def steps(self, job: str) -> list[tuple[int, float | None, float]]:
         """(step, loss, at) of a job's step lines."""
@@ -59,7 +62,7 @@ def row(story: Story) -> dict[str, Any]:
         "cause": ended[-1].cause.value if ended and ended[-1].cause else None,
         "attempts": [_attempt(story, one) for one in attempts],
         "steps_lost": steps_lost(story),
-        "seconds_hang_to_detected": _between(story.frozen_at, hung.hung_at if hung else None),
+        "seconds_hang_to_detected": _between(story.cued_at, hung.hung_at) if hung else None,
         "seconds_detected_to_stopped": _between(hung.hung_at, hung.ended_at) if hung else None,
         "seconds_detected_to_training": _between(hung.hung_at, _training_again(story, hung)) if hung else None,
         "final_step": story.final_step,
@@ -107,7 +110,7 @@ def invariants(
             first and first.cause is Cause.HANG and first.hung_at and first.asked_at and first.stopped_at
         ),
         "nothing_was_stopped_before_the_freeze": bool(
-            first and first.hung_at and frozen.frozen_at and first.hung_at > frozen.frozen_at
+            first and first.hung_at and frozen.cued_at and first.hung_at > frozen.cued_at
         ),
         "hung_run_succeeded_in_two_attempts": frozen.run.phase is Phase.SUCCEEDED and len(attempts) == 2,
         "hung_run_reached_its_target": frozen.final_step == frozen.target_step,
@@ -124,6 +127,35 @@ def invariants(
         "bad_manifest_was_refused_with_all_its_errors": refused.get("phase") == "refused"
         and all(any(error.startswith(field) for error in refused["manifest"]["errors"]) for field in refused_fields),
     }
+
+
+def invariants_of_mishaps(stories: Mapping[str, Story]) -> dict[str, bool]:
+    """The claims about the shorter scenes, by the runs' names."""
+    killed, broken, crowded = stories["killed"], stories["broken"], stories["crowded"]
+    spot, person = stories["spot"], stories["person"]
+    return {
+        "dead_host_was_restarted_from_its_newest_seal": [one.cause for one in killed.run.attempts]
+        == [Cause.HARDWARE, None]
+        and killed.run.attempts[1].resumed_from_step == killed.run.attempts[0].sealed_step
+        and killed.final_step == killed.target_step,
+        "missing_module_failed_fast_with_its_cause_in_words": broken.run.phase is Phase.FAILED
+        and broken.run.cause is Cause.USER_ERROR
+        and "no_such_module" in broken.run.why
+        and len(broken.run.attempts) == 1,
+        "refused_capacity_was_waited_for": crowded.run.phase is Phase.SUCCEEDED
+        and causes(crowded) == [Cause.CAPACITY, Cause.CAPACITY, None],
+        "spot_interruption_stayed_one_attempt": spot.run.phase is Phase.SUCCEEDED
+        and len(spot.run.attempts) == 1
+        and spot.lives == 2
+        and spot.final_step == spot.target_step,
+        "a_persons_stop_was_respected": person.run.phase is Phase.STOPPED
+        and len(person.run.attempts) == 1
+        and person.run.attempts[0].stopped_at is None,
+    }
+
+
+def causes(story: Story) -> list[Cause | None]:
+    return [one.cause for one in story.run.attempts]
 
 
 def curves_agree(one: Mapping[int, float], other: Mapping[int, float], target_step: int) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.deployment import Deployment
-from holdfast.core.manifest import Checkpoint, DataChannel, Limits, Source
+from holdfast.core.field_errors import FieldError
+from holdfast.core.manifest import Checkpoint, DataChannel, Limits, Resources, Source
 from holdfast.core.manifest_checks import advise, check_manifest
 from tests.builders import BUCKET, REPOSITORY, a_deployment, a_manifest, a_template
 
@@ -222,3 +223,18 @@ def test_a_hyperparameter_that_the_template_does_not_know_is_accepted_with_a_wor
     assert "did you mean learning_rate?" in " ".join(advise(manifest, deployment))
     known = a_manifest(hyperparameters={"learning_rate": 0.2})
     assert "learning_rate" not in " ".join(advise(known, deployment))
+
+
+def test_a_longest_wait_is_for_spot_alone_and_not_below_the_longest_run() -> None:
+    field = "limits.max_wait_seconds"
+    spot = Resources(instance_type="ml.m5.xlarge", spot=True)
+    plain = Resources(instance_type="ml.m5.xlarge")
+
+    def found(resources: Resources, wait: int) -> tuple[FieldError, ...]:
+        manifest = a_manifest(limits=Limits(max_run_seconds=600, max_wait_seconds=wait))
+        manifest = manifest.model_copy(update={"resources": resources})
+        return check_manifest(manifest, team="research", run="tiny", deployment=a_deployment())
+
+    assert [error.field for error in found(plain, 900)] == [field]
+    assert [error.field for error in found(spot, 599)] == [field]
+    assert found(spot, 600) == ()

@@ -15,7 +15,7 @@ from botocore.validate import ParamValidator
 from holdfast.core.config import Network
 from holdfast.core.deployment import Deployment
 from holdfast.core.instance_types import has_local_storage, is_accelerated
-from holdfast.core.manifest import Checkpoint, DataChannel, Limits, Manifest, Source
+from holdfast.core.manifest import Checkpoint, DataChannel, Limits, Manifest, Resources, Source
 from holdfast.core.model import Pins, spec_hash
 from holdfast.core.request import ENTRYPOINT, build_request, pin, request_digest
 from holdfast_agent.contract import EXIT_BAD_LAUNCH, JobContext, parse_heartbeat
@@ -302,3 +302,13 @@ def test_a_persons_own_script_gets_only_what_its_author_wrote() -> None:
     templates = request_for(a_manifest(hyperparameters={"steps": 3}), deployment=deployment)
     assert templates["HyperParameters"] == {"layers": "4", "steps": "3"}
     assert templates["Environment"]["A"] == "1"
+
+
+def test_spot_is_sent_with_its_longest_wait_and_neither_without_it() -> None:
+    plain = request_for(a_manifest())
+    assert plain["EnableManagedSpotTraining"] is False
+    assert "MaxWaitTimeInSeconds" not in plain["StoppingCondition"]
+    resources = Resources(instance_type="ml.m5.xlarge", spot=True)
+    spot = request_for(a_manifest().model_copy(update={"resources": resources}))
+    assert spot["EnableManagedSpotTraining"] is True
+    assert spot["StoppingCondition"] == {"MaxRuntimeInSeconds": 432_000, "MaxWaitTimeInSeconds": 518_400}

@@ -37,11 +37,22 @@ def test_the_demo_holds_every_invariant_and_leaves_nothing_behind() -> None:
     assert shown.returncode == 0, shown.stdout[-6_000:] + shown.stderr[-2_000:]
     summary = json.loads(SUMMARY.read_text())
     assert all(summary["invariants"].values())
-    healthy, frozen, refused = summary["runs"]
+    runs = {run["name"].partition("/")[2]: run for run in summary["runs"]}
+    healthy, frozen, refused = runs["healthy"], runs["frozen"], runs["bad"]
     assert healthy["phase"] == frozen["phase"] == "succeeded"
     assert frozen["cause"] == "hang"
     assert frozen["seconds_hang_to_detected"] > 0
     assert frozen["attempts"][1]["resumed_from_step"] > 0
     assert refused["phase"] == "refused"
+    told = {
+        name: (run["phase"], run["cause"]) for name, run in runs.items() if name not in ("healthy", "frozen", "bad")
+    }
+    assert told == {
+        "killed": ("succeeded", "hardware"),
+        "broken": ("failed", "user_error"),
+        "crowded": ("succeeded", "capacity"),
+        "spot": ("succeeded", None),
+        "person": ("stopped", "stopped_by_person"),
+    }
     state = shown.stdout.split("its log is ")[1].split("/emulator.log")[0]
     assert processes_that_mention(state) == []

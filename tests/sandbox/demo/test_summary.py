@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.model import Attempt, Cause, Outcome, Phase
 from holdfast_agent.contract import Heartbeat
 from sandbox.demo.account import Beat
-from sandbox.demo.summary import Story, invariants, row, steps_lost
+from sandbox.demo.summary import Story, invariants, invariants_of_mishaps, row, steps_lost
 from tests.builders import a_run
 
 TARGET = 8
@@ -61,7 +61,7 @@ def a_frozen_story(*, off: float = 0.0, **first: Any) -> Story:
     again = an_attempt(2, intended_at=155.0, training_at=160.0, ended_at=190.0, resumed_from_step=4)
     run = a_run(name="frozen", phase=Phase.SUCCEEDED, attempts=(an_attempt(1, **hung), again))
     lines = {"job-1": beats(1, 6, at=80.0), "job-2": beats(5, TARGET, at=160.0, attempt=2, off=off)}
-    return Story(run, TARGET, lines, frozen_at=FROZEN_AT)
+    return Story(run, TARGET, lines, cued_at=FROZEN_AT)
 
 
 def judged(
@@ -124,3 +124,60 @@ def test_a_bad_manifest_that_is_accepted_or_half_explained_is_found() -> None:
     name = {"bad_manifest_was_refused_with_all_its_errors"}
     assert judged(refused={"phase": "accepted", "manifest": {"errors": []}}) == name
     assert judged(refused={"phase": "refused", "manifest": {"errors": ["template: no"]}}) == name
+
+
+def a_mishap(name: str, phase: Phase, *attempts: Attempt, target: int = TARGET, lives: int = 1, **run: Any) -> Story:
+    lines = {one.job: beats(1, target, at=20.0, attempt=one.number) for one in attempts[-1:]}
+    return Story(a_run(name=name, phase=phase, attempts=attempts, **run), target, lines, cued_at=40.0, lives=lives)
+
+
+def the_mishaps() -> dict[str, Story]:
+    died = {"outcome": Outcome.FAILED, "sealed_step": 4}
+    stopped = an_attempt(1, outcome=Outcome.STOPPED, cause=Cause.STOPPED_BY_PERSON)
+    return {
+        "killed": a_mishap(
+            "killed",
+            Phase.SUCCEEDED,
+            an_attempt(1, cause=Cause.HARDWARE, **died),
+            an_attempt(2, resumed_from_step=4),
+        ),
+        "broken": a_mishap(
+            "broken", Phase.FAILED, an_attempt(1), cause=Cause.USER_ERROR, why="No module named 'no_such_module'"
+        ),
+        "crowded": a_mishap(
+            "crowded",
+            Phase.SUCCEEDED,
+            an_attempt(1, cause=Cause.CAPACITY),
+            an_attempt(2, cause=Cause.CAPACITY),
+            an_attempt(3),
+        ),
+        "spot": a_mishap("spot", Phase.SUCCEEDED, an_attempt(1), lives=2),
+        "person": a_mishap("person", Phase.STOPPED, stopped),
+    }
+
+
+def test_good_mishaps_hold_every_claim() -> None:
+    assert all(invariants_of_mishaps(the_mishaps()).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "claim"),
+    [
+        ("killed", {"attempts": (an_attempt(1),)}, "dead_host_was_restarted_from_its_newest_seal"),
+        ("broken", {"why": "failed"}, "missing_module_failed_fast_with_its_cause_in_words"),
+        ("crowded", {"phase": Phase.FAILED}, "refused_capacity_was_waited_for"),
+        ("spot", {"phase": Phase.STOPPED}, "spot_interruption_stayed_one_attempt"),
+        ("person", {"attempts": (an_attempt(1), an_attempt(2))}, "a_persons_stop_was_respected"),
+    ],
+)
+def test_a_mishap_that_was_not_handled_as_promised_is_found(name: str, spoil: dict[str, Any], claim: str) -> None:
+    stories = the_mishaps()
+    spoilt = {**stories, name: replace(stories[name], run=replace(stories[name].run, **spoil))}
+    found = invariants_of_mishaps(spoilt)
+    assert {one for one, holds in found.items() if not holds} == {claim}
+
+
+def test_a_spot_host_that_was_never_taken_proves_nothing() -> None:
+    stories = the_mishaps()
+    untaken = {**stories, "spot": replace(stories["spot"], lives=1)}
+    assert not invariants_of_mishaps(untaken)["spot_interruption_stayed_one_attempt"]
