@@ -9,20 +9,17 @@
 
 Call both on every rank. Rank 0 writes, on its host only; with SageMaker's sync every host has a copy after a restart.
 
-A save is written in a staging folder *beside* the checkpoint root, because SageMaker's sync uploads whatever it sees
-below the root, half-written files too. Then the folder is renamed into place, and its seal is renamed into it last.
-Where root and sibling are different mounts (rename says EXDEV), the staging folder is a hidden one in the root: the
-sync then copies some bytes in vain, but no folder named as a step is ever seen half-written.
+A save is written in a staging folder (staging.py), which is renamed into place; its seal is renamed into it last. What
+is old is deleted only once something newer is safe (retention.py).
 """
 
 from __future__ import annotations
 
-import errno
+import functools
 import hashlib
 import importlib
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -36,15 +33,9 @@ from holdfast_agent.lease import Fence, FencedError, LeaseUnknownError
 from holdfast_agent.lines import say
 from holdfast_agent.objects import ObjectsUnavailableError, S3Objects
 from holdfast_agent.ranks import Ranks
-from holdfast_agent.sealing import (
-    NotRestorableError,
-    inspect_folder,
-    sync_folder,
-    unseal_and_remove,
-    verify_files,
-    write_files,
-    write_seal,
-)
+from holdfast_agent.retention import OpenCopy, Retention, S3Copy, SyncedCopy
+from holdfast_agent.sealing import NotRestorableError, inspect_folder, unseal_and_remove, verify_files, write_files
+from holdfast_agent.staging import Staging
 
 INCARNATION = "HOLDFAST_INCARNATION"
 """Set by the launcher on the leader host: 1 and up for a lease that was taken, 0 where fencing is off."""
@@ -74,8 +65,11 @@ class Restored:
 
 
 class Checkpoints:
-    """The sealed checkpoints of one run below `root`. `open_fence` is called before each seal and gives None where
-    fencing is off; `clock` gives epoch seconds; `keep` sealed checkpoints stay."""
+    """The sealed checkpoints of one run below `root`; at least `keep` of them stay, and never fewer than two.
+
+    `open_fence` is called before each seal and gives None where fencing is off; `open_copy` before each deletion and
+    gives None where nothing copies deletions to S3; `clock` gives epoch seconds.
+    """
 
     def __init__(
         self,
@@ -88,20 +82,23 @@ class Checkpoints:
         ranks: Ranks,
         beat: Beat,
         open_fence: Callable[[], Fence | None] = lambda: None,
+        open_copy: OpenCopy = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = root
         self._run = run
         self._uid = uid
         self._lease = lease
-        self._keep = max(1, keep)
+        self._retention = Retention(keep, open_copy)
         self._ranks = ranks
         self._beat = beat
         self._open_fence = open_fence
         self._clock = clock
-        self._staging: Path | None = None
+        self._staging = Staging(root, lease)
         # Steps that restore() found damaged. Retention must not count them among the good ones that it may rely on.
         self._damaged: set[int] = set()
+        # Steps that this process wrote over another folder. What S3 has of them may be the other's.
+        self._replaced: set[int] = set()
 
     @staticmethod
     def from_env() -> Checkpoints:
@@ -109,6 +106,7 @@ class Checkpoints:
         context = JobContext.from_env(os.environ)
         incarnation = os.environ.get(INCARNATION, "")
         lease = Lease(context.attempt, int(incarnation) if incarnation.isdigit() else 0)
+        open_objects = functools.cache(lambda: S3Objects(os.environ))
         return Checkpoints(
             root=Path(context.checkpoint_path),
             run=context.run,
@@ -117,7 +115,8 @@ class Checkpoints:
             keep=context.checkpoint_keep,
             ranks=Ranks.from_env(os.environ),
             beat=heartbeat(),
-            open_fence=_fence_opener(context, lease, os.environ),
+            open_fence=_fence_opener(context, lease, open_objects),
+            open_copy=_copy_opener(context, open_objects),
         )
 
     # --- save ---------------------------------------------------------------------------------------------------------
@@ -127,15 +126,53 @@ class Checkpoints:
 
         Values are bytes, or objects for torch.save. A `loss` that is not finite is sealed as such and never restored.
         Returns the seal; None on other ranks than 0, and where nobody can say who holds the lease now (said in words;
-        nothing is sealed then). Raises FencedError where a newer attempt owns the checkpoints, OSError for a full disk.
+        nothing is sealed then). A step that is sealed and whole already is not written again: its seal is returned.
+        Raises FencedError where a newer attempt owns the checkpoints, OSError for a full disk.
         """
         if self._ranks.rank != 0:
             return None
+        there = self._sealed_already(step)
+        if there is not None:
+            return there
         self._beat.phase("checkpoint", step=step)
-        staging = self._fresh_staging()
-        staged = staging / step_folder(step)
-        staged.mkdir()
         try:
+            seal = self._write_anew(step, files, loss)
+        except LeaseUnknownError as unknown:
+            say(f"checkpoint of step {step} is not sealed, because the lease cannot be checked: {unknown}")
+            return None
+        self._damaged.discard(step)
+        self._beat.phase("sealed", step=step)
+        self._delete_old(just_saved=step)
+        return seal
+
+    def _sealed_already(self, step: int) -> Seal | None:
+        """The seal of a step that is whole here. To write it again would risk a good checkpoint for an equal one."""
+        place = self._root / step_folder(step)
+        if step in self._damaged or not place.is_dir():
+            return None
+        try:
+            seal = inspect_folder(place, self._run)
+            verify_files(place, seal)
+            self._check_fence()
+        except (NotRestorableError, OSError):
+            return None
+        except LeaseUnknownError:
+            pass  # nothing is written, so nobody's permission is needed
+        say(f"the checkpoint of step {step} is sealed and whole already, by attempt {seal.attempt}; it stays as it is")
+        return seal
+
+    def _write_anew(self, step: int, files: Mapping[str, Any], loss: float | None) -> Seal:
+        try:
+            return self._write(step, files, loss)
+        except FileNotFoundError as gone:
+            # Somebody tidied up below the running job. Once more, from nothing; a second time it is the job's error.
+            say(f"the checkpoint of step {step} was deleted while it was written, and is written again: {gone}")
+            return self._write(step, files, loss)
+
+    def _write(self, step: int, files: Mapping[str, Any], loss: float | None) -> Seal:
+        try:
+            staged = self._staging.fresh() / step_folder(step)
+            staged.mkdir()
             sealed_files = write_files(staged, files)
             # Before the folder is put in place, so that a fenced writer leaves nothing where the sync sees it.
             self._check_fence()
@@ -150,58 +187,28 @@ class Checkpoints:
                 loss_finite=loss is None or math.isfinite(float(loss)),
                 sealed_at=self._clock(),
             )
-            self._put_in_place(staged, seal, staging)
-        except LeaseUnknownError as unknown:
-            say(f"checkpoint of step {step} is not sealed, because the lease cannot be checked: {unknown}")
-            return None
+            if self._staging.put_in_place(staged, seal):
+                self._replaced.add(step)
+            return seal
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
-        self._damaged.discard(step)
-        self._beat.phase("sealed", step=step)
-        self._delete_old(just_saved=step)
-        return seal
+            self._staging.clear()
 
     def _check_fence(self) -> None:
         fence = self._open_fence()
         if fence is not None:
             fence.check()
 
-    def _put_in_place(self, staged: Path, seal: Seal, staging: Path) -> None:
-        place = self._root / staged.name
-        if place.exists():
-            # A damaged or unsealed one of an earlier attempt. Unsealed first, so that it is never taken for the new.
-            unseal_and_remove(place)
-        staged.rename(place)
-        sync_folder(self._root)
-        write_seal(place, seal, staging)
-
-    def _fresh_staging(self) -> Path:
-        """An empty staging folder; what an ended writer left in it goes."""
-        if self._staging is None:
-            self._root.mkdir(parents=True, exist_ok=True)
-            self._staging = _staging_beside(self._root)
-        shutil.rmtree(self._staging, ignore_errors=True)
-        self._staging.mkdir(parents=True)
-        return self._staging
-
     def _delete_old(self, just_saved: int) -> None:
-        good: list[int] = []
-        other: list[int] = []
-        for step, folder in self._folders().items():
+        good, reasons = self._inspect_all()
+        for step in self._damaged & good.keys():
+            del good[step]
+            reasons[step] = "restore found it damaged"
+        for step in self._retention.deletable(good, reasons.keys(), just_saved=just_saved, replaced=self._replaced):
             try:
-                inspect_folder(folder, self._run)
-            except NotRestorableError:
-                other.append(step)
-            else:
-                (other if step in self._damaged else good).append(step)
-        # The one just sealed stays even if steps of an abandoned, longer attempt count higher.
-        kept = set(sorted(good)[-self._keep :]) | ({just_saved} & set(good))
-        if not kept:
-            return
-        # Unsealed, damaged and non-finite ones go once a good one is newer; newer ones may still be of use to a person.
-        doomed = [step for step in good if step not in kept] + [step for step in other if step < max(kept)]
-        for step in sorted(doomed):
-            unseal_and_remove(self._root / step_folder(step))
+                unseal_and_remove(self._root / step_folder(step))
+            except OSError as error:
+                # The new one is sealed: a save must not fail for what could not be tidied up.
+                say(f"the old checkpoint of step {step} cannot be deleted: {error}")
 
     # --- restore ------------------------------------------------------------------------------------------------------
 
@@ -272,42 +279,36 @@ class Checkpoints:
             say(f"the checkpoint of step {seal.step} was written by {seal.world_size} ranks; now {self._ranks.world}")
 
     def _folders(self) -> dict[int, Path]:
-        if not self._root.is_dir():
+        try:
+            found = {step_of_folder(path.name): path for path in self._root.iterdir() if path.is_dir()}
+        except (FileNotFoundError, NotADirectoryError):
             return {}
-        found = {step_of_folder(path.name): path for path in self._root.iterdir() if path.is_dir()}
         return {step: path for step, path in found.items() if step is not None}
 
 
-def _fence_opener(context: JobContext, lease: Lease, env: Mapping[str, str]) -> Callable[[], Fence | None]:
-    opened: list[Fence] = []
-
+def _fence_opener(
+    context: JobContext, lease: Lease, open_objects: Callable[[], S3Objects]
+) -> Callable[[], Fence | None]:
     def open_fence() -> Fence | None:
         if not context.lease_uri or lease.incarnation == 0:
             return None
-        if not opened:
-            try:
-                opened.append(Fence(S3Objects(env), context.lease_uri, lease))
-            except ObjectsUnavailableError as error:
-                raise LeaseUnknownError(str(error)) from None
-        return opened[0]
+        try:
+            return Fence(open_objects(), context.lease_uri, lease)
+        except ObjectsUnavailableError as error:
+            raise LeaseUnknownError(str(error)) from None
 
     return open_fence
 
 
-def _staging_beside(root: Path) -> Path:
-    """The staging folder's place: beside the root if a folder can be renamed from there into it, else hidden in it."""
-    beside = root.parent / f".holdfast-staging-{root.name}"
-    probe, landed = beside / "probe", root / ".holdfast-probe"
-    try:
-        probe.mkdir(parents=True, exist_ok=True)
-        probe.rename(landed)
-        landed.rmdir()
-        return beside
-    except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        shutil.rmtree(beside, ignore_errors=True)
-        return root / ".holdfast-staging"
+def _copy_opener(context: JobContext, open_objects: Callable[[], S3Objects]) -> OpenCopy:
+    def open_copy() -> SyncedCopy | None:
+        if context.checkpoint_store != "sync":
+            return None
+        if not context.checkpoint_uri:
+            raise ObjectsUnavailableError("the job was not told where its checkpoints lie in S3")
+        return S3Copy(open_objects(), context.checkpoint_uri)
+
+    return open_copy
 
 
 def _distributed() -> Any:

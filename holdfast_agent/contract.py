@@ -229,7 +229,8 @@ class JobContext:
 
     `launch` is `torchrun` (one rendezvous over all hosts) or `python` (the script once a host). `processes_per_host` 0
     means one a GPU, or one where there is none. `code_sha256` is the digest pinned at registration of the tarball in
-    the `code` channel; the agent refuses another one.
+    the `code` channel; the agent refuses another one. `checkpoint_uri` is the S3Uri of the job's CheckpointConfig: with
+    the store `sync` an older checkpoint is deleted only once a newer one is whole there.
     """
 
     run: str
@@ -245,6 +246,7 @@ class JobContext:
     checkpoint_keep: int = 3
     lease_uri: str = ""
     control_uri: str = ""
+    checkpoint_uri: str = ""
 
     def to_env(self) -> Dict[str, str]:
         return {_env_name(field.name): str(getattr(self, field.name)) for field in fields(self)}

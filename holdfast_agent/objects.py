@@ -91,6 +91,15 @@ class S3Objects:
             )
         return StoredObject(data.decode("utf-8", "replace"), answer["ETag"])
 
+    def sizes(self, uri: str) -> dict[str, int]:
+        """Bytes of each object below the prefix, by what its key has after it. Raises ObjectsUnavailableError."""
+        bucket, prefix = split_s3_uri(uri)
+        try:
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            return {entry["Key"][len(prefix) :]: entry["Size"] for page in pages for entry in page.get("Contents", ())}
+        except (self._errors.ClientError, self._errors.BotoCoreError, OSError) as error:
+            raise ObjectsUnavailableError(f"LIST {uri}: {error}") from None
+
     def put_if(self, uri: str, text: str, etag: str | None) -> None:
         bucket, key = split_s3_uri(uri)
         self._condition.header = ("If-None-Match", "*") if etag is None else ("If-Match", etag)

@@ -3,68 +3,32 @@ from __future__ import annotations
 import errno
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from holdfast_agent.beat import Beat
-from holdfast_agent.checkpoints import Checkpoints
-from holdfast_agent.contract import Lease, parse_heartbeat, parse_seal, render_lease, render_seal, step_folder
-from holdfast_agent.lease import Fence, FencedError
-from holdfast_agent.ranks import Ranks
-from tests.agent.memory_objects import MemoryObjects
-
-LEASE_URI = "s3://bucket/lease"
-
-
-@dataclass
-class Store:
-    """A run's checkpoints in a folder, with its lease in memory and its heartbeats in a list."""
-
-    root: Path
-    objects: MemoryObjects = field(default_factory=MemoryObjects)
-    lines: list[str] = field(default_factory=list)
-
-    def writer(
-        self, attempt: int = 1, keep: int = 3, rank: int = 0, run: str = "research/moby", fenced: bool = False
-    ) -> Checkpoints:
-        lease = Lease(attempt, 1)
-        fence = Fence(self.objects, LEASE_URI, lease) if fenced else None
-        return Checkpoints(
-            self.root,
-            run=run,
-            uid="u-1",
-            lease=lease,
-            keep=keep,
-            ranks=Ranks(rank=rank),
-            beat=Beat(attempt, speaks=True, emit=self.lines.append),
-            open_fence=lambda: fence,
-            clock=lambda: 1_700_000_000.0,
-        )
-
-    def steps(self) -> list[int]:
-        return sorted(int(path.name[5:]) for path in self.root.glob("step-*"))
-
-    def file(self, step: int, name: str = "state.bin") -> Path:
-        return self.root / step_folder(step) / name
-
-    def phases(self) -> list[tuple[str, int | None]]:
-        return [(beat.phase, beat.step) for line in self.lines if (beat := parse_heartbeat(line))]
+from holdfast_agent.contract import Lease, Seal, parse_seal, render_lease, render_seal, step_folder
+from holdfast_agent.lease import FencedError
+from tests.agent.checkpoint_store import (
+    LEASE_URI,
+    Store,
+    flip_a_bit,
+    lose_a_file,
+    mix_in_another_save,
+    put_anothers_folder,
+    replace_by_a_link,
+    save,
+    tear_the_seal,
+    truncate,
+    unseal,
+)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "checkpoints")
-
-
-def save(store: Store, *steps: int, keep: int = 3) -> None:
-    writer = store.writer(keep=keep)
-    for step in steps:
-        writer.save(step, {"state.bin": f"state of {step}".encode() * 100}, loss=1.0)
 
 
 def test_what_was_saved_is_restored_and_said(store: Store) -> None:
@@ -98,42 +62,6 @@ def test_a_folder_that_is_another_mount_than_its_sibling_is_staged_in(
     assert restored is not None
     assert restored.step == 10
     assert not [path for path in store.root.rglob("*") if ".holdfast" in path.name]
-
-
-def truncate(store: Store) -> None:
-    os.truncate(store.file(30), 5)
-
-
-def flip_a_bit(store: Store) -> None:
-    data = bytearray(store.file(30).read_bytes())
-    data[len(data) // 2] ^= 1
-    store.file(30).write_bytes(data)
-
-
-def lose_a_file(store: Store) -> None:
-    store.file(30).unlink()
-
-
-def unseal(store: Store) -> None:
-    store.file(30, "seal.json").unlink()
-
-
-def tear_the_seal(store: Store) -> None:
-    os.truncate(store.file(30, "seal.json"), 40)
-
-
-def mix_in_another_save(store: Store) -> None:
-    store.file(30).write_bytes(store.file(20).read_bytes())
-
-
-def put_anothers_folder(store: Store) -> None:
-    for path in store.file(20).parent.iterdir():
-        store.file(30, path.name).write_bytes(path.read_bytes())
-
-
-def replace_by_a_link(store: Store) -> None:
-    store.file(30).rename(store.root / "elsewhere")
-    store.file(30).symlink_to(store.root / "elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +184,51 @@ def test_while_the_lease_cannot_be_read_nothing_is_sealed_and_training_goes_on(
     assert store.steps() == [20]
 
 
-# --- retention --------------------------------------------------------------------------------------------------------
+# --- retention (what may go is decided in test_retention.py) ----------------------------------------------------------
+
+
+def test_an_older_checkpoint_goes_only_once_a_newer_one_is_whole_in_s3(store: Store) -> None:
+    uploaded: set[int] = set()
+
+    class Copy:
+        def holds(self, seal: Seal) -> bool:
+            return seal.step in uploaded
+
+    writer = store.writer(keep=2, open_copy=Copy)
+    for step in (10, 20, 30):
+        writer.save(step, {"state.bin": b"x"})
+    assert store.steps() == [10, 20, 30]
+    uploaded.add(30)
+    writer.save(40, {"state.bin": b"x"})
+    assert store.steps() == [30, 40]
+
+
+def test_a_job_that_asks_for_one_keeps_two(store: Store) -> None:
+    save(store, 10, 20, 30, keep=1)
+    assert store.steps() == [20, 30]
+
+
+def test_a_step_that_was_written_over_another_proves_nothing_of_s3(store: Store) -> None:
+    class Copy:
+        def holds(self, seal: Seal) -> bool:
+            return seal.step == 30  # the earlier save of that step, of the same sizes
+
+    save(store, 10, 20, 30)
+    flip_a_bit(store)
+    store.writer(keep=2, open_copy=Copy).save(30, {"state.bin": b"state of 30" * 100})
+    assert store.steps() == [10, 20, 30]
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_save(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(folder)
+
+    save(store, 10, 20)
+    monkeypatch.setattr("holdfast_agent.checkpoints.unseal_and_remove", refuse)
+    assert store.writer(keep=2).save(30, {"state.bin": b"x"}) is not None
+    assert "checkpoint of step 10 cannot be deleted" in capfd.readouterr().err
 
 
 def test_the_newest_n_stay(store: Store) -> None:
@@ -306,11 +278,11 @@ def test_a_damaged_step_that_is_reached_again_is_replaced_and_good(store: Store)
     restored = store.writer(attempt=3).restore()
     assert restored is not None
     assert restored.read("state.bin") == b"again"
-    assert store.steps() == [30]
+    assert store.steps() == [20, 30]
 
 
 def test_a_deletion_that_is_cut_short_leaves_an_unsealed_folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(store, 10)
+    save(store, 10, 15)
 
     class PowerCut(BaseException):
         pass

@@ -57,6 +57,16 @@ def test_a_missing_bucket_and_a_huge_object_are_unavailable_in_words(objects: S3
         objects.get(s3.uri("huge"))
 
 
+def test_a_listing_has_every_object_below_the_prefix_and_none_beside_it(objects: S3Objects, s3: S3Server) -> None:
+    for number in range(3):
+        s3.put(f"listing/step-1/part-{number}", "x" * number)
+    s3.put("listing/step-10/part-0", "beside")
+    assert objects.sizes(s3.uri("listing/step-1/")) == {"part-0": 0, "part-1": 1, "part-2": 2}
+    assert objects.sizes(s3.uri("listing/none/")) == {}
+    with pytest.raises(ObjectsUnavailableError, match="NoSuchBucket"):
+        objects.sizes("s3://no-such-bucket/prefix/")
+
+
 @pytest.mark.parametrize("uri", ["https://bucket/key", "s3://bucket", "s3:///key", "key"])
 def test_what_is_no_s3_address_is_refused(objects: S3Objects, uri: str) -> None:
     with pytest.raises(ObjectsUnavailableError, match="not an address"):

@@ -87,7 +87,7 @@ def full_manifest() -> Manifest:
             ),
         ),
         hyperparameters={"lr": 3e-4, "compile": True, "x" * 256: "y" * 2_500},
-        environment={f"E{index}": "x" * 512 for index in range(87)},
+        environment={f"E{index}": "x" * 512 for index in range(86)},
     )
 
 
