@@ -12,6 +12,7 @@ import time
 from typing import Callable
 
 from holdfast_agent.contract import ContractError, Lease, parse_lease, render_lease
+from holdfast_agent.lines import say
 from holdfast_agent.objects import ObjectConflictError, ObjectStore, ObjectsUnavailableError
 
 _TRIES = 8
@@ -64,20 +65,34 @@ class Fence:
         self._mine = mine
 
     def check(self) -> None:
-        """Raises FencedError if the lease names a newer writer, LeaseUnknownError if nobody can say whom."""
+        """Raises FencedError if the lease names a newer writer, LeaseUnknownError if nobody can say whom.
+
+        A lease that is gone, or that names an older writer, is taken again, conditionally and in words: somebody
+        tidied up in the bucket, and without it this attempt would seal nothing until its end. It never passes over a
+        newer writer, who fences this one now or takes the lease back at its own next check.
+        """
         try:
-            stored = self._objects.get(self._uri)
-            if stored is None:
-                raise LeaseUnknownError(f"{self._uri} is gone; this writer had taken it")
-            found = parse_lease(stored.text)
+            for _ in range(_TRIES):
+                stored = self._objects.get(self._uri)
+                found = parse_lease(stored.text) if stored is not None else None
+                if found == self._mine:
+                    return
+                if found is not None and found > self._mine:
+                    raise FencedError(
+                        f"attempt {self._mine.attempt}, incarnation {self._mine.incarnation} is fenced: attempt "
+                        f"{found.attempt}, incarnation {found.incarnation} owns the run's checkpoints now"
+                    )
+                if self._take_again(stored.etag if stored is not None else None):
+                    what = "was gone" if found is None else f"named an older writer (attempt {found.attempt})"
+                    say(f"the lease {self._uri} {what}, and this writer has taken it again")
+                    return
         except (ObjectsUnavailableError, ContractError) as error:
             raise LeaseUnknownError(f"{self._uri}: {error}") from None
-        if found > self._mine:
-            raise FencedError(
-                f"attempt {self._mine.attempt}, incarnation {self._mine.incarnation} is fenced: attempt "
-                f"{found.attempt}, incarnation {found.incarnation} owns the run's checkpoints now"
-            )
-        if found < self._mine:
-            raise LeaseUnknownError(
-                f"{self._uri} names an older writer than the one that took it; someone turned it back"
-            )
+        raise LeaseUnknownError(f"{self._uri} was written by someone else {_TRIES} times in a row")
+
+    def _take_again(self, etag: str | None) -> bool:
+        try:
+            self._objects.put_if(self._uri, render_lease(self._mine), etag)
+        except ObjectConflictError:
+            return False
+        return True

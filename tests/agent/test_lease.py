@@ -64,15 +64,60 @@ def test_a_writer_is_fenced_once_a_newer_one_is_named(newer: Lease) -> None:
         fence.check()
 
 
-@pytest.mark.parametrize("happening", ["network", "deleted", "turned back"])
-def test_a_lease_that_cannot_be_known_is_neither_mine_nor_anothers(happening: str) -> None:
+@pytest.mark.parametrize("happening", ["network", "unreadable", "newer format"])
+def test_a_lease_that_cannot_be_known_is_neither_mine_nor_anothers_and_is_left_alone(happening: str) -> None:
     objects = MemoryObjects()
     fence = Fence(objects, URI, take(objects, 2))
     if happening == "network":
         objects.down = True
-    elif happening == "deleted":
-        del objects.stored[URI]
     else:
-        objects.put(URI, render_lease(Lease(1, 1)))
+        objects.put(URI, "{}" if happening == "unreadable" else '{"format": "holdfast-lease/9"}')
+    before = dict(objects.stored)
     with pytest.raises(LeaseUnknownError):
         fence.check()
+    assert objects.stored == before
+
+
+@pytest.mark.parametrize(("older", "words"), [(None, "was gone"), (Lease(1, 1), "named an older writer (attempt 1)")])
+def test_a_lease_that_was_deleted_or_turned_back_is_taken_again_and_that_is_said_once(
+    older: Lease | None, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    objects = MemoryObjects()
+    fence = Fence(objects, URI, take(objects, 2))
+    del objects.stored[URI]
+    if older is not None:
+        objects.put(URI, render_lease(older))
+    fence.check()
+    fence.check()
+    assert parse_lease(objects.stored[URI].text) == Lease(2, 1)
+    assert capfd.readouterr().err.count(words) == 1
+
+
+def test_of_two_writers_that_find_no_lease_the_newer_has_it_in_the_end_and_the_older_is_fenced() -> None:
+    objects = MemoryObjects()
+    older = Fence(objects, URI, take(objects, 1))
+    newer = Fence(objects, URI, take(objects, 1))
+    del objects.stored[URI]
+    older.check()
+    newer.check()
+    with pytest.raises(FencedError, match="incarnation 2 owns"):
+        older.check()
+    newer.check()
+
+
+def test_a_newer_writer_that_comes_between_looking_and_taking_again_fences() -> None:
+    class Overtaken(MemoryObjects):
+        def put_if(self, uri: str, text: str, etag: str | None) -> None:
+            if etag is None and URI not in self.stored and parse_lease(text) == Lease(1, 1) and self.overtake:
+                self.put(uri, render_lease(Lease(2, 1)))
+            super().put_if(uri, text, etag)
+
+        overtake = False
+
+    objects = Overtaken()
+    fence = Fence(objects, URI, take(objects, 1))
+    del objects.stored[URI]
+    objects.overtake = True
+    with pytest.raises(FencedError, match="attempt 2"):
+        fence.check()
+    assert parse_lease(objects.stored[URI].text) == Lease(2, 1)
