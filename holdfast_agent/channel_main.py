@@ -18,7 +18,7 @@ def refuse_old_python(version, base):
     """Exit code for this Python: 0 where it will do, else 87 with the reason in the failure file and on stderr."""
     if version[:2] >= OLDEST:
         return 0
-    words = "holdfast: the image's python3 is %d.%d and the agent needs %d.%d or newer; use a newer image" % (
+    words = "Holdfast: the image's python3 is %d.%d and the agent needs %d.%d or newer; use a newer image" % (
         version[0],
         version[1],
         OLDEST[0],

@@ -25,7 +25,7 @@ def script_command(
     """`processes` is the number on each host, for torchrun."""
     script = [context.entry_point]
     for key in sorted(hyperparameters):
-        script += [f"--{key}", hyperparameters[key]]
+        script += _option(key, hyperparameters[key])
     if context.launch == "python":
         return [python, *script]
     return [
@@ -44,6 +44,12 @@ def script_command(
         "--max_restarts=0",
         *script,
     ]
+
+
+def _option(key: str, value: str) -> list[str]:
+    """`--key value`; in one word where the value begins with a hyphen, which parsers would take for the next option.
+    Not always in one word: scripts that read their arguments by hand know the two-word form."""
+    return [f"--{key}={value}"] if value.startswith("-") else [f"--{key}", value]
 
 
 def script_environment(

@@ -17,6 +17,9 @@ from pathlib import Path
 from holdfast_agent.lines import STDERR, say
 
 FAILURE_CHARACTERS = 1024
+REFUSAL = "Holdfast: "
+"""How the failure file of a script that was not started begins, for whoever reads FailureReason. SageMaker puts
+"AlgorithmError: " before it."""
 _TAIL_LINES = 2000
 
 _RANK_PREFIX = re.compile(r"^\[rank(\d+)\]: ?")

@@ -34,7 +34,7 @@ from holdfast_agent.contract import (
     JobContext,
 )
 from holdfast_agent.control import ControlPoll
-from holdfast_agent.failure import ErrorTail, describe_failure, root_cause, shell_code, write_failure
+from holdfast_agent.failure import REFUSAL, ErrorTail, describe_failure, root_cause, shell_code, write_failure
 from holdfast_agent.hosts import Cluster, ConfigurationError, await_name, count_gpus, read_cluster, read_hyperparameters
 from holdfast_agent.lease import Fence, FencedError, LeaseUnknownError, take_lease
 from holdfast_agent.lines import say
@@ -50,11 +50,13 @@ OpenObjects = Callable[[], ObjectStore]
 
 
 class LaunchError(Exception):
-    """The script is not started, in words; `code` is the launcher's exit code."""
+    """The script is not started, in words; `code` is the launcher's exit code. `same_again`: it would be refused at
+    every start, because of what the job was given. A host that did not come or a newer attempt may differ next time."""
 
-    def __init__(self, words: str, code: int = EXIT_BAD_LAUNCH) -> None:
+    def __init__(self, words: str, code: int = EXIT_BAD_LAUNCH, *, same_again: bool = True) -> None:
         super().__init__(words)
         self.code = code
+        self.same_again = same_again
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,10 @@ def launch(env: Mapping[str, str], base: Path, package_folder: Path, open_object
     try:
         return _launch(env, base, package_folder, open_objects, asked)
     except LaunchError as refused:
-        say(str(refused))
+        words = f"{REFUSAL if refused.same_again else ''}{_host_words(base)}{refused}"
+        say(words)
         if not asked.to_stop:
-            write_failure(base, f"holdfast: {refused}")
+            write_failure(base, words)
         return refused.code
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -159,6 +162,13 @@ def _launch(env: Mapping[str, str], base: Path, package_folder: Path, open_objec
     return result
 
 
+def _host_words(base: Path) -> str:
+    try:
+        return f"host {read_cluster(base / 'input' / 'config' / 'resourceconfig.json').current}: "
+    except ConfigurationError:
+        return ""  # which may be the very reason of the refusal
+
+
 def _check_script(context: JobContext, folder: Path) -> None:
     entry = (folder / context.entry_point).resolve()
     if folder.resolve() not in entry.parents or not entry.is_file():
@@ -180,7 +190,7 @@ def _take_lease(context: JobContext, cluster: Cluster, open_objects: OpenObjects
         objects = open_objects()
         lease = take_lease(objects, context.lease_uri, context.attempt)
     except FencedError as fenced:
-        raise LaunchError(str(fenced), EXIT_FENCED) from None
+        raise LaunchError(str(fenced), EXIT_FENCED, same_again=False) from None
     except (ObjectsUnavailableError, LeaseUnknownError) as error:
         say(f"fencing is off, an older attempt that is still alive could write too: {error}")
         return None, 0
@@ -193,8 +203,9 @@ def _await_leader(context: JobContext, cluster: Cluster, asked: Asked) -> None:
         return
     if not await_name(cluster.leader, _NAME_PATIENCE_SECONDS, give_up=lambda: asked.to_stop):
         if asked.to_stop:
-            raise LaunchError("stopped before the script was started", EXIT_STOPPED)
-        raise LaunchError(f"host name {cluster.leader!r} did not resolve within {_NAME_PATIENCE_SECONDS:.0f} s")
+            raise LaunchError("stopped before the script was started", EXIT_STOPPED, same_again=False)
+        words = f"host name {cluster.leader!r} did not resolve within {_NAME_PATIENCE_SECONDS:.0f} s"
+        raise LaunchError(words, same_again=False)
 
 
 def _start_control(context: JobContext, open_objects: OpenObjects, graces: Graces, asked: Asked) -> ControlPoll | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_agent.channel_main import refuse_old_python
+from holdfast_agent.failure import REFUSAL
 from tests.agent.host_trees import PACKAGE
 
 
@@ -15,6 +16,7 @@ from tests.agent.host_trees import PACKAGE
 def test_a_python_that_is_too_old_is_told_so_in_the_failure_file(tmp_path: Path, version: tuple[int, ...]) -> None:
     assert refuse_old_python(version, str(tmp_path)) == 87
     words = (tmp_path / "output" / "failure").read_text()
+    assert words.startswith(REFUSAL)
     assert f"python3 is {version[0]}.{version[1]}" in words
     assert "3.9 or newer" in words
 

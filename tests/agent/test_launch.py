@@ -69,6 +69,9 @@ def test_a_job_that_cannot_be_started_says_why(tmp_path: Path, context: dict[str
     assert launched.process.returncode == 87
     assert "Traceback" not in launched.output
     assert words in tree.failure
+    # The control plane tells a refusal by how the failure file begins, and a person by the host that is named.
+    assert tree.failure.startswith("Holdfast: host algo-1: ")
+    assert f"[holdfast] {tree.failure}\n" in launched.output
 
 
 def test_an_environment_that_is_not_holdfasts_is_refused_with_every_variable_named(tmp_path: Path) -> None:
@@ -78,6 +81,35 @@ def test_an_environment_that_is_not_holdfasts_is_refused_with_every_variable_nam
     assert launched.process.returncode == 87
     assert "HOLDFAST_ATTEMPT='two'" in tree.failure
     assert "HOLDFAST_CHECKPOINT_KEEP='few'" in tree.failure
+    assert tree.failure.startswith("Holdfast: host algo-1: ")
+
+
+def test_a_refusal_before_the_hosts_are_known_begins_as_the_others(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, REPORT)
+    (tree.base / "input" / "config" / "resourceconfig.json").write_text("[]")
+    assert tree.run().process.returncode == 87
+    assert tree.failure.startswith("Holdfast: ")
+    assert "resourceconfig.json is not a JSON object" in tree.failure
+
+
+PARSES = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--note")
+parser.add_argument("--empty")
+parser.add_argument("-v", action="store_true")
+parser.add_argument("-1", action="store_true")
+print("parsed", vars(parser.parse_args()))
+"""
+
+
+def test_values_that_look_like_options_reach_the_scripts_parser(tmp_path: Path) -> None:
+    # A parser with an option that looks like a negative number takes no negative number as a word of its own.
+    values = {"lr": "-1e-3", "note": "--verbose", "empty": ""}
+    launched = make_host(tmp_path, PARSES, hyperparameters=values).run()
+    assert launched.process.returncode == 0, launched.output
+    assert "parsed {'lr': -0.001, 'note': '--verbose', 'empty': '', 'v': False, '1': False}" in launched.output
 
 
 FAILS = """import sys, traceback
@@ -214,7 +246,8 @@ def test_every_start_of_an_attempt_is_a_new_incarnation_and_an_older_attempt_is_
     old = with_lease(make_host(tmp_path, REPORT, attempt=1, lease_uri=s3.uri(key)), s3)
     launched = old.run()
     assert launched.process.returncode == 86
-    assert "attempt 1 is fenced" in old.failure
+    # No refusal of the job's own making: the control plane must not take it for the author's mistake.
+    assert old.failure.startswith("host algo-1: attempt 1 is fenced")
     assert "arguments" not in launched.output
     assert parse_lease(s3.text(key)) == Lease(2, 2)
 
