@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Callable
 
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_CHILD_SUBREAPER = 36
 _LONGEST_LINE_BYTES = 64 * 1024
 
 
@@ -26,6 +27,19 @@ def adopt_orphans() -> None:
     """Descendants whose parent ends become this process's children, so that they can still be found. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _ended_with_parent() -> Callable[[], None] | None:
+    """For the script's first instants: SIGTERM when the launcher dies, so that it does not train on unwatched.
+
+    A container ends with its process 1, which the launcher is, unless an image's own init comes first. SIGTERM and not
+    SIGKILL: torchrun then ends its workers, which it would otherwise leave. Linux only.
+    """
+    if sys.platform != "linux":
+        return None
+    # Loaded here: between fork and exec it might wait for a lock that nobody holds any more.
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def children_by_parent() -> dict[int, list[int]]:
@@ -85,7 +99,12 @@ class Script:
     ) -> None:
         self._has_workers = has_workers
         self._process = subprocess.Popen(
-            list(command), cwd=folder, env=dict(env), stderr=subprocess.PIPE, start_new_session=True
+            list(command),
+            cwd=folder,
+            env=dict(env),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_ended_with_parent(),  # noqa: PLW1509 - no thread has been started yet
         )
         self._reader = threading.Thread(target=self._pass_on, args=(on_error_line,), daemon=True)
         self._reader.start()

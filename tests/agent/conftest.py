@@ -33,6 +33,9 @@ class S3Server:
     def text(self, key: str) -> str:
         return str(self._client().get_object(Bucket=BUCKET, Key=key)["Body"].read().decode())
 
+    def delete(self, key: str) -> None:
+        self._client().delete_object(Bucket=BUCKET, Key=key)
+
     def create_bucket(self) -> None:
         self._client().create_bucket(Bucket=BUCKET)
 

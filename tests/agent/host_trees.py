@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -22,6 +23,18 @@ from holdfast_agent.contract import JobContext
 
 PACKAGE = Path(holdfast_agent.__file__).parent
 LONGEST_TEST_SECONDS = 60.0
+
+REPORT = """
+import os, sys, holdfast_agent
+print("arguments", sys.argv[1:])
+print("incarnation", os.environ["HOLDFAST_INCARNATION"])
+"""
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def tarball(files: Mapping[str, bytes]) -> bytes:

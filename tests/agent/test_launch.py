@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from holdfast_agent.contract import EndRequest, Lease, parse_lease, render_end_request, render_lease
+from holdfast_agent.contract import EndRequest, render_end_request
 from tests.agent.conftest import S3Server
-from tests.agent.host_trees import HostTree, make_host, make_hosts
-
-REPORT = """
-import os, sys, holdfast_agent
-print("arguments", sys.argv[1:])
-print("incarnation", os.environ["HOLDFAST_INCARNATION"])
-"""
+from tests.agent.host_trees import REPORT, free_port, make_host
 
 
 def fingerprint(folder: Path) -> list[tuple[str, bytes]]:
@@ -26,11 +19,6 @@ def fingerprint(folder: Path) -> list[tuple[str, bytes]]:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     )
-
-
-def with_lease(tree: HostTree, s3: S3Server) -> HostTree:
-    tree.environment.update(s3.environment)
-    return tree
 
 
 def test_the_script_gets_its_hyperparameters_and_the_package_and_the_channels_stay_as_they_were(tmp_path: Path) -> None:
@@ -185,6 +173,65 @@ def test_a_script_that_ignores_sigterm_is_killed_after_the_grace_with_all_it_sta
         assert launched.left_behind() == []
 
 
+def test_a_second_sigterm_changes_nothing(tmp_path: Path) -> None:
+    tree = make_host(tmp_path, POLITE.replace('print("saved', 'time.sleep(0.5)\nprint("saved'))
+    with tree.running() as launched:
+        launched.until("running")
+        for _ in range(3):
+            launched.process.terminate()
+            time.sleep(0.15)
+        assert launched.wait(10) == 143
+        assert "saved and left" in launched.output
+        assert tree.failure == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a death of the parent is signalled on Linux only")
+@pytest.mark.parametrize("launch", ["python", "torchrun"])
+def test_a_script_whose_launcher_is_killed_does_not_train_on(tmp_path: Path, launch: str) -> None:
+    tree = make_host(tmp_path, POLITE, launch=launch, environment={"MASTER_PORT": free_port()})
+    with tree.running() as launched:
+        launched.until("running")
+        launched.process.kill()
+        launched.wait(10)
+        deadline = time.monotonic() + 20
+        while launched.left_behind() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert launched.left_behind() == []
+        assert "saved and left" in launched.output
+
+
+DIES = """
+import os, signal, sys, time
+rank = int(os.environ["RANK"])
+print("running", rank, flush=True)
+if rank == 1:
+    os.kill(os.getppid() if sys.argv[1:] == ["--whom", "torchrun"] else os.getpid(), signal.SIGKILL)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("whom", "words"),
+    [
+        ("worker", "rank 1 failed first here and was killed by SIGKILL"),
+        ("torchrun", "the script was killed by SIGKILL"),
+    ],
+)
+def test_a_killed_worker_or_torchrun_ends_the_host_with_all_of_it(tmp_path: Path, whom: str, words: str) -> None:
+    tree = make_host(
+        tmp_path,
+        DIES,
+        launch="torchrun",
+        processes_per_host=2,
+        hyperparameters={"whom": whom},
+        environment={"MASTER_PORT": free_port()},
+    )
+    with tree.running() as launched:
+        assert launched.wait() == 137, launched.output
+        assert launched.left_behind() == []
+    assert words in tree.failure
+
+
 def test_what_a_script_leaves_behind_ends_with_the_job(tmp_path: Path) -> None:
     tree = make_host(tmp_path, LEAVES_A_CHILD)
     with tree.running() as launched:
@@ -229,77 +276,3 @@ def test_a_script_that_is_stopped_or_deaf_is_ended_when_the_watcher_asks(
         assert launched.wait(10) == 85
         assert launched.left_behind() == []
     assert tree.failure == "host algo-1: ended on the watcher's request: hung: no step for 300 s"
-
-
-# --- the lease --------------------------------------------------------------------------------------------------------
-
-
-def test_every_start_of_an_attempt_is_a_new_incarnation_and_an_older_attempt_is_not_started(
-    tmp_path: Path, s3: S3Server
-) -> None:
-    key = f"checkpoints/{tmp_path.name}/lease.json"
-    for attempt, incarnation in ((2, 1), (2, 2)):
-        tree = with_lease(make_host(tmp_path, REPORT, attempt=attempt, lease_uri=s3.uri(key)), s3)
-        launched = tree.run()
-        assert launched.process.returncode == 0, launched.output
-        assert f"incarnation {incarnation}\n" in launched.output
-    old = with_lease(make_host(tmp_path, REPORT, attempt=1, lease_uri=s3.uri(key)), s3)
-    launched = old.run()
-    assert launched.process.returncode == 86
-    # No refusal of the job's own making: the control plane must not take it for the author's mistake.
-    assert old.failure.startswith("host algo-1: attempt 1 is fenced")
-    assert "arguments" not in launched.output
-    assert parse_lease(s3.text(key)) == Lease(2, 2)
-
-
-def test_only_the_leader_takes_the_lease(tmp_path: Path, s3: S3Server) -> None:
-    key = f"checkpoints/{tmp_path.name}/lease.json"
-    files = {"train.py": REPORT.encode()}
-    hosts = make_hosts(tmp_path, files, hosts=("algo-10", "algo-2"), lease_uri=s3.uri(key), environment=s3.environment)
-    outputs = [tree.run().output for tree in hosts]
-    assert "incarnation 1\n" in outputs[0]
-    assert "incarnation 0\n" in outputs[1]
-    assert parse_lease(s3.text(key)) == Lease(1, 1)
-
-
-def test_an_image_without_boto3_trains_and_says_that_fencing_is_off(tmp_path: Path) -> None:
-    (tmp_path / "shadow").mkdir()
-    (tmp_path / "shadow" / "boto3.py").write_text("raise ImportError('not in this image')\n")
-    tree = make_host(tmp_path, REPORT, lease_uri="s3://bucket/lease.json", control_uri="s3://bucket/control.json")
-    tree.environment["PYTHONPATH"] = str(tmp_path / "shadow")
-    launched = tree.run()
-    assert launched.process.returncode == 0
-    assert "fencing is off" in launched.output
-    assert "the image has no boto3" in launched.output
-    assert "incarnation 0\n" in launched.output
-
-
-SAVES = """
-import time, holdfast_agent
-checkpoints = holdfast_agent.Checkpoints.from_env()
-step = 0
-while step < 1000:
-    step += 1
-    checkpoints.save(step, {"state.bin": b"x"})
-    time.sleep(0.1)
-"""
-
-
-def test_a_writer_that_is_overtaken_while_frozen_ends_fenced_and_seals_nothing_more(
-    tmp_path: Path, s3: S3Server
-) -> None:
-    key = f"checkpoints/{tmp_path.name}/lease.json"
-    tree = with_lease(make_host(tmp_path, SAVES, lease_uri=s3.uri(key)), s3)
-    with tree.running() as launched:
-        launched.until("phase=sealed attempt=1 step=2")
-        frozen = launched.left_behind()
-        for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
-        s3.put(key, render_lease(Lease(2, 1)))
-        sealed = launched.output.count("phase=sealed")
-        for pid in frozen:
-            os.kill(pid, signal.SIGCONT)
-        assert launched.wait(10) == 86
-        # One may have passed its check just before it was frozen.
-        assert launched.output.count("phase=sealed") <= sealed + 1
-    assert "attempt 2, incarnation 1 owns" in tree.failure

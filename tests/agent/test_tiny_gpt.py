@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,17 +11,11 @@ import pytest
 import yaml
 
 from holdfast_agent.contract import parse_heartbeat, step_folder
-from tests.agent.host_trees import PACKAGE, HostTree, Launched, make_hosts
+from tests.agent.host_trees import PACKAGE, HostTree, Launched, free_port, make_hosts
 
 TEMPLATE = PACKAGE.parent / "job_templates" / "tiny_gpt"
 HOSTS = ("127.0.0.1", "127.0.0.2")  # names that resolve to loopback without touching /etc/hosts
 SMALL = {"steps": "12", "batch": "2", "context": "32", "layers": "2", "width": "64", "checkpoint_every": "4"}
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def hosts_of(folder: Path, attempt: int, **hyperparameters: str) -> list[HostTree]:
