@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import fcntl
 import os
+import re
 import shutil
 import socket
 import sys
@@ -25,6 +26,8 @@ from sandbox.cloud.guard import ProcessGuard
 from sandbox.cloud.state import LOCK_FILE, READY_FILE
 
 LOOPBACK = "127.0.0.1"
+_LONGEST_TEMPORARY = 40
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 DEFAULT_PLANES = ("sandbox.sagemaker", "sandbox.cloud.service_quotas", "sandbox.cloud.fsx")
 
 
@@ -65,7 +68,8 @@ def run(options: Options) -> None:
     guard = ProcessGuard(os.getpgrp())
     try:
         port = listener.getsockname()[1]
-        temporary = _fresh_folder(options.state_dir / "tmp")
+        temporary = _temporary_folder(options.state_dir)
+        guard.remove_at_the_end(temporary)
         _configure_ministack(options, port)
         tempfile.tempdir = str(temporary)
         hooks.check()
@@ -129,8 +133,16 @@ def _lock(state_dir: Path) -> TextIO:
     raise StartError(f"{state_dir} belongs to an emulator that is running; give another --state-dir")
 
 
-def _fresh_folder(folder: Path) -> Path:
+def _temporary_folder(state_dir: Path) -> Path:
+    """Where this emulator's temporary files go: below the state folder where its path allows, else in one of its own.
+
+    Job hosts make Unix sockets there, whose paths have 107 bytes, and reach their trees through a link in it where the
+    state folder's path would need quoting in a shell.
+    """
+    folder = state_dir / "tmp"
     shutil.rmtree(folder, ignore_errors=True)
+    if len(str(folder)) > _LONGEST_TEMPORARY or not _PLAIN_PATH.fullmatch(str(folder)):
+        return Path(tempfile.mkdtemp(prefix="holdfast-", dir="/tmp"))  # macOS's own is too long
     folder.mkdir()
     return folder
 

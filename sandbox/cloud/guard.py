@@ -1,4 +1,4 @@
-"""The watched side of the warden: which process groups must not outlive this process."""
+"""The watched side of the warden: which process groups and folders must not outlive this process."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class ProcessGuard:
 
     def release(self, pgid: int) -> None:
         self._tell(f"release {pgid}")
+
+    def remove_at_the_end(self, folder: Path) -> None:
+        """Delete the folder when this process has ended, in whatever way."""
+        self._tell(f"remove {folder}")
 
     def _tell(self, order: str) -> None:
         with self._lock:

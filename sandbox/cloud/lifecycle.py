@@ -121,6 +121,10 @@ def running_cloud(
         yield Cloud(
             endpoint_url=endpoint_url, region=region, account=account, state_dir=state_dir.absolute(), pid=process.pid
         )
+    except BaseException as error:
+        if _interrupts(error) > 1:
+            _kill_group(process.pid)
+        raise
     finally:
         try:
             _end(process)
@@ -192,8 +196,15 @@ def _log_tail(state_dir: Path, lines: int = 15) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
+def _interrupts(error: BaseException) -> int:
+    """How often Ctrl-C was pressed: the second one mostly hits the tidying up that the first one set off, and whatever
+    is raised while another error is on its way has that as its context."""
+    before = _interrupts(error.__context__) if error.__context__ is not None else 0
+    return before + isinstance(error, KeyboardInterrupt)
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """In order first, then by force. A second Ctrl-C while waiting skips straight to force."""
+    """In order first, then by force. A second Ctrl-C, before or while waiting, skips straight to force."""
     try:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -16,9 +16,11 @@ import boto3
 import pytest
 
 from sandbox.cloud.lifecycle import CloudError, running_cloud
+from tests.sandbox.cloud.hold_cloud import PROBE
 from tests.sandbox.cloud.processes import of_cloud, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+LITTER = "tests.sandbox.cloud.litter_plane"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,34 @@ def test_nothing_runs_on_after_an_error_in_the_block(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), running_cloud(tmp_path, planes=()) as cloud:
         raise RuntimeError("mine")
     assert wait_until(lambda: not of_cloud(tmp_path, cloud.pid), within_seconds=5)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_a_second_ctrl_c_skips_the_orderly_end_wherever_it_comes(tmp_path: Path, presses: int) -> None:
+    def press(times: int) -> None:
+        """As in life: the later ones come while the earlier ones are being tidied up after."""
+        try:
+            raise KeyboardInterrupt
+        finally:
+            if times > 1:
+                press(times - 1)
+
+    with pytest.raises(KeyboardInterrupt), running_cloud(tmp_path, planes=[PROBE]) as cloud:
+        press(presses)
+    assert wait_until(lambda: not of_cloud(tmp_path, cloud.pid), within_seconds=5)
+    assert (tmp_path / "shut-down").exists() == (presses == 1)  # what an orderly end does
+
+
+@pytest.mark.parametrize("name", ["cloud", "with a blank", "long" * 20])
+@pytest.mark.parametrize("killed", [False, True], ids=["in order", "by SIGKILL"])
+def test_no_temporary_file_stays_behind(tmp_path: Path, name: str, killed: bool) -> None:
+    with running_cloud(tmp_path / name, planes=[LITTER]) as cloud:
+        litter = Path((tmp_path / name / "litter").read_text())
+        assert litter.exists()
+        assert len(str(litter)) <= 60  # a Unix socket's path has 107 bytes, and its name comes on top
+        if killed:
+            os.kill(cloud.pid, signal.SIGKILL)
+    assert wait_until(lambda: not litter.parent.exists(), within_seconds=10)
 
 
 def test_two_clouds_side_by_side_know_nothing_of_each_other(tmp_path: Path) -> None:
