@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 
@@ -20,12 +21,13 @@ from holdfast.core.config import AccountConfig
 from holdfast.core.read_config import read_config
 from sandbox.cloud.deploy import CdkApp, DeployError, deploy
 from sandbox.cloud.lifecycle import CloudError, new_state_dir, running_cloud
+from sandbox.cloud.state import LOG_FILE
 from sandbox.cloud.ticker import Ticker
 from sandbox.demo.account import Account
 from sandbox.demo.mishaps import freeze, kill_a_host, stop_by_hand, take_the_spot_host
 from sandbox.demo.scene import DemoError, Scene, Watched
 from sandbox.demo.summary import invariants, invariants_of_mishaps, refused_row, row
-from sandbox.sagemaker.client import FaultClient
+from sandbox.sagemaker.client import FaultClient, FaultError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = "config/sandbox.yaml"
@@ -63,6 +65,10 @@ def main() -> int:
         document = perform(stage, config)
     except (DemoError, DeployError, CloudError) as error:
         stage.say("demo", f"FAILED: {error}")
+        return 1
+    except (BotoCoreError, ClientError, FaultError, ConnectionError) as error:
+        stage.say("demo", f"FAILED: the embedded AWS did not answer as it should: {error}")
+        stage.say("demo", f"its log is {LOG_FILE} in the newest folder of {STATE.absolute()}")
         return 1
     except KeyboardInterrupt:
         stage.say("demo", "interrupted; everything it started has been ended")
