@@ -33,8 +33,8 @@ from holdfast_agent.contract import METRIC_REGEXES, JobContext
 # `python3` on a directory runs its __main__.py. Exit code 87 is contract.EXIT_BAD_LAUNCH. SageMaker makes the text of
 # the failure file the job's FailureReason. The API takes at most 256 characters an element.
 _START = (
-    'm="the image has no python3 on its PATH; Holdfast needs Python 3.9 or newer";'
-    'command -v python3 >/dev/null||{ echo "holdfast: $m" >&2;echo "$m" >/opt/ml/output/failure;exit 87;};'
+    'm="Holdfast: the image has no python3 on its PATH; Python 3.9 or newer is needed";'
+    'command -v python3 >/dev/null||{ echo "$m" >&2;echo "$m" >/opt/ml/output/failure;exit 87;};'
     "exec python3 /opt/ml/input/data/agent"
 )
 ENTRYPOINT = ("/bin/sh", "-c", _START)
@@ -139,6 +139,7 @@ def _context(
         checkpoint_store=manifest.checkpoint.store,
         checkpoint_path=manifest.checkpoint.local_path,
         checkpoint_keep=manifest.checkpoint.keep,
+        checkpoint_uri=_uri(deployment, checkpoint_prefix(team, run, manifest.generation)),
         lease_uri=_uri(deployment, lease_key(team, run, manifest.generation)),
         control_uri=_uri(deployment, control_key(team, run)),
     )

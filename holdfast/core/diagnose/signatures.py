@@ -118,6 +118,13 @@ OF_LOG: tuple[Signature, ...] = (
         "holdfast_agent",
     ),
     _signature(
+        "fenced",
+        r"exit code:? 86\b",
+        Cause.PLATFORM,
+        "A newer attempt holds the lease on its checkpoints, so this one did not start.",
+        "holdfast_agent.contract: EXIT_FENCED",
+    ),
+    _signature(
         "bad-options",
         r"ended with exit code 2\b|error: unrecognized arguments|error: the following arguments are required",
         Cause.USER_ERROR,
