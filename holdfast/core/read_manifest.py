@@ -21,7 +21,22 @@ from holdfast.core.manifest_checks import check_manifest
 from holdfast.core.plain_document import DocumentError, Path, PlainDocument, parse_document
 
 _NOT_FOR_A_MANIFEST = "remove it: the deployment's config chooses it, a manifest cannot"
-# Squeezed names (lower case, no hyphens or underscores) that people know from SageMaker or elsewhere.
+# Squeezed names (lower case, no hyphens or underscores) that people know from SageMaker or elsewhere: of fields that
+# are called otherwise here, and of what no manifest may say.
+_OTHER_NAMES = {
+    "resources.instance_type": ("instance", "machinetype", "nodetype"),
+    "resources.instance_count": (
+        *("instances", "numinstances", "instancenumber", "count", "hosts", "numhosts", "hostcount"),
+        *("nodes", "nnodes", "numnodes", "nodecount", "replicas"),
+    ),
+    "resources.processes_per_host": ("nprocpernode", "procspernode", "processespernode", "gpuspernode"),
+    "resources.volume_size_gb": ("volumesize", "volumesizeingb", "disksize"),
+    "source.entry_point": ("script", "trainingscript"),
+    "limits.max_run_seconds": ("maxruntime", "maxruntimeinseconds", "timeout"),
+    "environment": ("env", "envvars"),
+    "hyperparameters": ("args", "arguments", "hyperparams", "parameters"),
+    "data": ("channels", "inputs", "inputdataconfig"),
+}
 _ELSEWHERE = {
     **dict.fromkeys(
         [
@@ -31,6 +46,7 @@ _ELSEWHERE = {
         ],
         _NOT_FOR_A_MANIFEST,
     ),
+    **{name: f"did you mean `{place}`?" for place, names in _OTHER_NAMES.items() for name in names},
     "team": "remove it: the team is the name of the folder, manifests/<team>/<run>.yaml",
     "metadata": "write name and the other fields at the top level",
     "spec": "write its fields at the top level",

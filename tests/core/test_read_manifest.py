@@ -127,6 +127,8 @@ def test_the_number_that_the_unit_stood_for_is_accepted() -> None:
         ("genration: 2", "genration", "did you mean `generation`?"),
         ("hyperParameters: {}", "hyperParameters", "did you mean `hyperparameters`?"),
         ("limits: {max_run: 3}", "limits.max_run", "did you mean `max_run_seconds`?"),
+        ("nodes: 2", "nodes", "did you mean `resources.instance_count`?"),
+        ("env: {A: b}", "env", "did you mean `environment`?"),
         ("instance_type: ml.m5.xlarge", "instance_type", "it belongs at `resources.instance_type`"),
         ("role: arn:aws:iam::1:role/x", "role", "a manifest cannot"),
         ("vpc_config: {}", "vpc_config", "a manifest cannot"),
@@ -136,6 +138,12 @@ def test_the_number_that_the_unit_stood_for_is_accepted() -> None:
 )
 def test_an_unknown_field_is_answered_with_the_right_one(line: str, field: str, right: str) -> None:
     assert right in errors_of(SOUND + line)[field]
+
+
+@pytest.mark.parametrize("name", ["instances", "num_instances", "nodes", "hosts", "count"])
+def test_the_number_of_hosts_is_found_under_its_other_names_and_not_taken_for_their_type(name: str) -> None:
+    found = errors_of(SOUND.rstrip("\n") + f"\n  {name}: 2\n")
+    assert found[f"resources.{name}"].endswith("did you mean `resources.instance_count`?")
 
 
 @pytest.mark.parametrize(
