@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import holdfast
 from holdfast.bundle import Bundle, BundleError, build_bundle
+from holdfast.core.deployment import Deployment
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import ManifestKeyError, manifest_key, parse_manifest_key
 from holdfast.core.manifest import Manifest
+from holdfast.core.manifest_checks import unknown_team
 from holdfast.core.plain_document import MAX_BYTES
 from holdfast.core.read_config import ConfigError, read_config
 from holdfast.core.read_manifest import ManifestErrors, read_manifest
@@ -42,15 +44,31 @@ def read(manifest: Path, *, config: Path | None, team: str | None, run: str | No
     bundle = _bundle(config or root / "config" / "sandbox.yaml", root)
     folder = team or manifest.resolve().parent.name
     key = manifest_key(folder, run) if run else f"manifests/{folder}/{manifest.name}"
+    known_team, known_run, misplaced = _place(key, bundle.deployment)
+    found = read_manifest(text, team=known_team, run=known_run, deployment=bundle.deployment)
+    errors = (*misplaced, *(found.errors if isinstance(found, ManifestErrors) else ()))
+    accepted = None if errors or isinstance(found, ManifestErrors) else found
+    return Reading(known_team or folder, known_run or run or manifest.stem, bundle, accepted, errors)
+
+
+def _place(key: str, deployment: Deployment) -> tuple[str | None, str | None, tuple[FieldError, ...]]:
+    """(team, run, errors) of where the manifest lies. What is wrong is None, so that the text is read all the same."""
+    team: str | None
+    run: str | None
+    errors: list[FieldError] = []
     try:
-        said_team, said_run = parse_manifest_key(key)
+        team, run = parse_manifest_key(key)
     except ManifestKeyError as error:
         hint = "rename it, or give --team and --run, the names that it will have in the bucket"
-        return Reading(folder, run or manifest.stem, bundle, None, (FieldError("", str(error), hint),))
-    found = read_manifest(text, team=said_team, run=said_run, deployment=bundle.deployment)
-    if isinstance(found, ManifestErrors):
-        return Reading(said_team, said_run, bundle, None, found.errors)
-    return Reading(said_team, said_run, bundle, found, ())
+        team, run = error.team, error.run
+        errors.append(FieldError("", str(error), hint))
+    if team is not None and (unknown := unknown_team(team, deployment)):
+        hint = (
+            f"{unknown.right}; or give the folder that it will have in the bucket: --team {min(deployment.job_roles)}"
+        )
+        team = None
+        errors.append(replace(unknown, right=hint))
+    return team, run, tuple(errors)
 
 
 def archive_sha256(archive: Path) -> str:

@@ -27,7 +27,12 @@ JOB_NAME_LIMIT = 63  # botocore's model: TrainingJobName
 
 
 class ManifestKeyError(ValueError):
-    """An object under manifests/ whose key does not name a team and a run, in words."""
+    """An object under manifests/ whose key does not name a team and a run, in words. The part that does is kept."""
+
+    def __init__(self, words: str, *, team: str | None = None, run: str | None = None) -> None:
+        super().__init__(words)
+        self.team = team
+        self.run = run
 
 
 def run_id(team: str, run: str) -> str:
@@ -45,19 +50,24 @@ def parse_manifest_key(key: str) -> tuple[str, str]:
     if not found:
         raise ManifestKeyError(f"{key!r}: a manifest lies at manifests/<team>/<run>.yaml, neither higher nor deeper")
     team, name = found.groups()
-    stem, dot, suffix = name.rpartition(".")
-    if not dot or f".{suffix}" not in MANIFEST_SUFFIXES:
-        raise ManifestKeyError(f"{key!r}: a manifest's name ends in {', '.join(MANIFEST_SUFFIXES)}")
-    if not re.fullmatch(TEAM_PATTERN, team):
-        raise ManifestKeyError(
-            f"{key!r}: team {team!r} must be 1 to 20 lower-case letters, digits and hyphens, starting with a letter"
-        )
-    if not re.fullmatch(RUN_PATTERN, stem):
-        raise ManifestKeyError(
-            f"{key!r}: run {stem!r} must be 1 to 48 lower-case letters, digits and hyphens, "
+    ending = next((one for one in MANIFEST_SUFFIXES if name.endswith(one)), "")
+    run = name.removesuffix(ending)
+    wrong: list[str] = []
+    if not (team_is_right := re.fullmatch(TEAM_PATTERN, team)):
+        wrong.append(f"team {team!r} must be 1 to 20 lower-case letters, digits and hyphens, starting with a letter")
+    if not ending:
+        wrong.append(f"a manifest's name ends in {', '.join(MANIFEST_SUFFIXES)}")
+    elif not re.fullmatch(RUN_PATTERN, run):
+        wrong.append(
+            f"run {run!r} must be 1 to 48 lower-case letters, digits and hyphens, "
             "starting and ending with a letter or digit (it becomes part of the SageMaker job's name)"
         )
-    return team, stem
+    if wrong:
+        run_is_right = re.fullmatch(RUN_PATTERN, run) and ending
+        raise ManifestKeyError(
+            f"{key!r}: {'; '.join(wrong)}", team=team if team_is_right else None, run=run if run_is_right else None
+        )
+    return team, run
 
 
 def manifest_key(team: str, run: str, suffix: str = ".yaml") -> str:

@@ -42,8 +42,13 @@ _LINE_BREAKS = re.compile("[\n\r\u0085\u2028\u2029]")
 _TAKEN_FOLDERS = ("/opt/ml/input", "/opt/ml/model", "/opt/ml/output", "/opt/ml/code")
 
 
-def check_manifest(manifest: Manifest, *, team: str, run: str, deployment: Deployment) -> tuple[FieldError, ...]:
-    """Every reason why this deployment refuses the manifest; empty where it accepts it."""
+def check_manifest(
+    manifest: Manifest, *, team: str | None, run: str | None, deployment: Deployment
+) -> tuple[FieldError, ...]:
+    """Every reason why this deployment refuses the manifest; empty where it accepts it.
+
+    None for a team or run that the manifest's place does not name: what depends on it is not judged, the rest is.
+    """
     return (
         *_names(manifest, team, run, deployment),
         *_template_and_image(manifest, deployment),
@@ -63,11 +68,18 @@ def advise(manifest: Manifest, deployment: Deployment) -> tuple[str, ...]:
     return (*_advice(manifest), *_options(manifest, deployment))
 
 
-def _names(manifest: Manifest, team: str, run: str, deployment: Deployment) -> Iterator[FieldError]:
-    if team not in deployment.job_roles:
-        wrong = f"lies in the folder of team {shown(team)}, which this deployment does not have"
-        yield FieldError("", wrong, f"one of: {listed(deployment.job_roles)}")
-    if manifest.name is not None and manifest.name != run:
+def unknown_team(team: str, deployment: Deployment) -> FieldError | None:
+    """The error of a manifest in the folder of a team that the deployment does not have."""
+    if team in deployment.job_roles:
+        return None
+    wrong = f"lies in the folder of team {shown(team)}, which this deployment does not have"
+    return FieldError("", wrong, f"one of: {listed(deployment.job_roles)}")
+
+
+def _names(manifest: Manifest, team: str | None, run: str | None, deployment: Deployment) -> Iterator[FieldError]:
+    if team is not None and (unknown := unknown_team(team, deployment)):
+        yield unknown
+    if None not in (manifest.name, run) and manifest.name != run:
         yield FieldError("name", f"is {shown(manifest.name)} in a file called {run}", f"write {run}, or leave name out")
 
 
@@ -105,7 +117,7 @@ def _resources(manifest: Manifest, deployment: Deployment) -> Iterator[FieldErro
         yield FieldError("resources.instance_count", f"is {asked.instance_count:,}", most)
 
 
-def _addresses(manifest: Manifest, team: str, deployment: Deployment) -> Iterator[FieldError]:
+def _addresses(manifest: Manifest, team: str | None, deployment: Deployment) -> Iterator[FieldError]:
     for index, channel in enumerate(manifest.data):
         yield from _address(f"data[{index}].s3", channel.s3, team, deployment)
     if manifest.source is not None:
@@ -116,8 +128,8 @@ def _addresses(manifest: Manifest, team: str, deployment: Deployment) -> Iterato
             )
 
 
-def _address(field: str, uri: str, team: str, deployment: Deployment) -> Iterator[FieldError]:
-    home = f"s3://{deployment.bucket}/{DATA}{team}/"
+def _address(field: str, uri: str, team: str | None, deployment: Deployment) -> Iterator[FieldError]:
+    home = f"s3://{deployment.bucket}/{DATA}{team or '<team>'}/"
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     parts = key.removesuffix("/").split("/")
     if len(uri) > 1_024:
@@ -127,12 +139,12 @@ def _address(field: str, uri: str, team: str, deployment: Deployment) -> Iterato
     elif any(part in ("", ".", "..") for part in parts):
         # S3 takes such a key literally, while anything that normalises paths would leave the team's prefix.
         yield FieldError(field, "has an empty part, . or .. in its path", f"a plain path below {home}")
-    elif not key.startswith(f"{DATA}{team}/"):
+    elif not key.startswith(DATA if team is None else f"{DATA}{team}/"):
         # The slash matters: data/vision is also the beginning of data/vision2/.
         yield FieldError(field, _whose(parts, team), f"an address below {home}")
 
 
-def _whose(parts: list[str], team: str) -> str:
+def _whose(parts: list[str], team: str | None) -> str:
     if parts[0] != DATA.rstrip("/"):
         return f"lies below {parts[0]}/, which holds no input data"
     if len(parts) > 1 and parts[1] != team:

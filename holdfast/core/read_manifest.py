@@ -65,8 +65,11 @@ class ManifestErrors:
         return tuple(str(error) for error in self.errors)
 
 
-def read_manifest(text: bytes, *, team: str, run: str, deployment: Deployment) -> Manifest | ManifestErrors:
-    """`team` and `run` are the folder's and the file's name (see layout.parse_manifest_key)."""
+def read_manifest(
+    text: bytes, *, team: str | None, run: str | None, deployment: Deployment
+) -> Manifest | ManifestErrors:
+    """`team` and `run` are the folder's and the file's name (see layout.parse_manifest_key); None for one that is not
+    known, for which the rest is judged all the same."""
     try:
         document = parse_document(text)
     except DocumentError as error:

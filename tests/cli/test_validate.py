@@ -69,10 +69,56 @@ def test_a_place_that_names_no_team_or_run_is_refused(run: Command, drop: Drop, 
     assert "--team" in done.stdout
 
 
-def test_a_team_that_the_deployment_does_not_have_is_refused(run: Command, drop: Drop) -> None:
+def test_a_team_that_the_deployment_does_not_have_is_refused_with_the_option_that_says_another(
+    run: Command, drop: Drop
+) -> None:
     done = run("validate", drop(team="physics"))
     assert done.exit_code == 1
     assert "research, vision" in done.stdout
+    assert "--team research" in done.stdout
+    assert run("validate", drop(team="physics"), "--team", "research").exit_code == 0
+
+
+FAULTY = SOUND.replace("tiny_gpt", "tiny-gpt") + "name: other\nlimits: {max_run_seconds: 4h}\n"
+
+
+def fields_of(done: Result) -> list[str]:
+    assert done.exit_code == 1
+    return [error["field"] for error in json.loads(done.stdout)["errors"]]
+
+
+@pytest.mark.parametrize(("team", "name"), [("Research", "tiny.yaml"), ("physics", "tiny.yaml")])
+def test_a_bad_team_hides_no_other_error(run: Command, drop: Drop, team: str, name: str) -> None:
+    assert fields_of(run("validate", "--json", drop(FAULTY, team=team, name=name))) == [
+        *("", "template", "name", "limits.max_run_seconds")
+    ]
+
+
+@pytest.mark.parametrize("name", ["My_Run.yaml", "tiny.toml", "tiny"])
+def test_a_bad_file_name_hides_no_other_error_and_blames_no_name(run: Command, drop: Drop, name: str) -> None:
+    # Which name would be right is not known, so the body's own is no error yet.
+    assert fields_of(run("validate", "--json", drop(FAULTY, name=name))) == [
+        *("", "template", "limits.max_run_seconds")
+    ]
+
+
+def test_everything_wrong_with_a_manifests_place_is_said_at_once(run: Command, drop: Drop) -> None:
+    both = json.loads(run("validate", "--json", drop(team="Physics", name="My_Run.yaml")).stdout)["errors"]
+    assert len(both) == 1
+    assert "team 'Physics'" in both[0]["wrong"]
+    assert "run 'My_Run'" in both[0]["wrong"]
+    unknown = json.loads(run("validate", "--json", drop(team="physics", name="My_Run.yaml")).stdout)["errors"]
+    assert ["run 'My_Run'" in unknown[0]["wrong"], "team 'physics'" in unknown[1]["wrong"]] == [True, True]
+
+
+def test_an_address_is_judged_without_its_team_as_far_as_it_can_be(run: Command, drop: Drop) -> None:
+    bucket = "s3://holdfast-sandbox-000000000000-us-east-1"
+    data = f"data: [{{channel: a, s3: '{bucket}/data/vision/x/'}}, {{channel: b, s3: '{bucket}/output/vision/x/'}}]\n"
+    assert fields_of(run("validate", "--json", drop(SOUND + data, team="Physics"))) == ["", "data[1].s3"]
+
+
+def test_a_sound_manifest_in_a_bad_place_has_that_error_alone(run: Command, drop: Drop) -> None:
+    assert fields_of(run("validate", "--json", drop(team="Research"))) == [""]
 
 
 def test_a_missing_manifest_is_told_without_a_traceback(run: Command, tmp_path: Path) -> None:

@@ -65,3 +65,17 @@ def test_a_key_names_team_and_run(team: str, run: str, suffix: str) -> None:
 def test_a_key_that_names_no_run_is_refused_in_words(key: str, word: str) -> None:
     with pytest.raises(ManifestKeyError, match=word):
         parse_manifest_key(key)
+
+
+def test_a_key_with_two_mistakes_is_told_both_and_the_part_that_is_right_is_kept() -> None:
+    with pytest.raises(ManifestKeyError, match=r"team 'Research'.*; run 'tiny_run'"):
+        parse_manifest_key("manifests/Research/tiny_run.yaml")
+    for key, right in (
+        ("manifests/Research/tiny.yaml", (None, "tiny")),
+        ("manifests/research/tiny_run.yaml", ("research", None)),
+        ("manifests/research/tiny.txt", ("research", None)),
+        ("manifests/a/b/tiny.yaml", (None, None)),
+    ):
+        with pytest.raises(ManifestKeyError) as caught:
+            parse_manifest_key(key)
+        assert (caught.value.team, caught.value.run) == right
