@@ -142,7 +142,7 @@ def _source_digest(manifest: Manifest, archive: Path | None, team: str) -> str |
             f"copy of {manifest.source.archive}"
         )
     try:
-        return archive_sha256(archive)
+        return archive_sha256(archive, manifest.source.entry_point)
     except CannotBeginError as problem:
         raise _cannot_begin(str(problem)) from None
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
+import tarfile
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import holdfast
 from holdfast.bundle import Bundle, BundleError, build_bundle
 from holdfast.core.deployment import Deployment
-from holdfast.core.field_errors import FieldError
+from holdfast.core.field_errors import FieldError, listed
 from holdfast.core.layout import ManifestKeyError, manifest_key, parse_manifest_key
 from holdfast.core.manifest import Manifest
 from holdfast.core.manifest_checks import unknown_team
@@ -71,13 +74,24 @@ def _place(key: str, deployment: Deployment) -> tuple[str | None, str | None, tu
     return team, run, tuple(errors)
 
 
-def archive_sha256(archive: Path) -> str:
-    """Hex digest of a tarball on this machine. Raises CannotBeginError."""
+def archive_sha256(archive: Path, entry_point: str) -> str:
+    """Hex digest of a tarball on this machine. Raises CannotBeginError for one that the agent could not start from."""
     try:
+        with tarfile.open(archive, "r:gz") as tar:
+            files = {posixpath.normpath(member.name) for member in tar if member.isfile() or member.issym()}
         with archive.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except (tarfile.TarError, zlib.error, EOFError) as error:
+        raise CannotBeginError(
+            f"{archive}: is no gzipped tarball ({error}); make one with: tar czf code.tar.gz -C <folder> ."
+        ) from None
     except OSError as error:
-        raise CannotBeginError(f"{archive}: cannot be read ({error.strerror})") from None
+        raise CannotBeginError(f"{archive}: cannot be read ({error.strerror or error})") from None
+    if posixpath.normpath(entry_point) not in files:
+        raise CannotBeginError(
+            f"{archive}: holds no file {entry_point}, the source's entry_point; it holds: {listed(files)}"
+        )
+    return digest
 
 
 def _bundle(config: Path, root: Path) -> Bundle:

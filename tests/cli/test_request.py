@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
+import pytest
 import yaml
 from typer.testing import Result
 
@@ -21,6 +25,7 @@ from tests.cli.conftest import SOUND
 Command = Callable[..., Result]
 Drop = Callable[..., Path]
 ROOT = Path(__file__).parents[2]
+ADDRESS = "s3://holdfast-sandbox-000000000000-us-east-1/data/research/code.tar.gz"
 
 
 def test_json_is_the_request_that_the_deployed_code_would_build(run: Command, drop: Drop) -> None:
@@ -64,18 +69,56 @@ def test_a_refused_manifest_has_no_request(run: Command, drop: Drop) -> None:
 
 
 def test_a_teams_own_code_needs_its_tarball_for_the_digest(run: Command, drop: Drop, tmp_path: Path) -> None:
-    address = "s3://holdfast-sandbox-000000000000-us-east-1/data/research/code.tar.gz"
-    manifest = drop(SOUND + f"source: {{archive: '{address}', entry_point: train.py}}\n")
+    manifest = drop(SOUND + f"source: {{archive: '{ADDRESS}', entry_point: train.py}}\n")
     without = run("request", "--json", manifest)
     assert without.exit_code == 2
     assert "--source-archive" in without.stderr
-    archive = tmp_path / "code.tar.gz"
-    archive.write_bytes(b"some code")
+    archive = packed(tmp_path, "train.py")
     done = run("request", "--json", manifest, "--source-archive", archive)
     assert done.exit_code == 0
-    digest = hashlib.sha256(b"some code").hexdigest()
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert json.loads(done.stdout)["Environment"]["HOLDFAST_CODE_SHA256"] == digest
     assert run("request", manifest, "--source-archive", tmp_path / "none").exit_code == 2
+
+
+def packed(folder: Path, *names: str, mode: Literal["w:gz", "w"] = "w:gz") -> Path:
+    archive = folder / "code.tar.gz"
+    with tarfile.open(archive, mode) as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name))
+    return archive
+
+
+@pytest.mark.parametrize("name", ["src/train.py", "./src/train.py"])
+def test_a_tarball_holds_its_entry_point_however_its_packer_writes_the_path(
+    run: Command, drop: Drop, tmp_path: Path, name: str
+) -> None:
+    manifest = drop(SOUND + f"source: {{archive: '{ADDRESS}', entry_point: src/train.py}}\n")
+    assert run("request", manifest, "--source-archive", packed(tmp_path, "a.txt", name)).exit_code == 0
+
+
+def test_a_tarball_without_the_entry_point_is_refused_with_what_it_holds(
+    run: Command, drop: Drop, tmp_path: Path
+) -> None:
+    manifest = drop(SOUND + f"source: {{archive: '{ADDRESS}', entry_point: train.py}}\n")
+    done = run("request", manifest, "--source-archive", packed(tmp_path, "mycode/train.py"))
+    assert done.exit_code == 2
+    assert "holds no file train.py, the source's entry_point; it holds: mycode/train.py" in done.stderr
+
+
+def test_a_tarball_that_is_not_gzipped_or_no_tarball_is_refused_in_words(
+    run: Command, drop: Drop, tmp_path: Path
+) -> None:
+    manifest = drop(SOUND + f"source: {{archive: '{ADDRESS}', entry_point: train.py}}\n")
+    whole = packed(tmp_path, "train.py").read_bytes()
+    plain = packed(tmp_path, "train.py", mode="w").read_bytes()
+    for content in (plain, b"some code", b"", whole[:40], gzip.compress(b"text")):
+        archive = tmp_path / "code.tar.gz"
+        archive.write_bytes(content)
+        done = run("request", manifest, "--source-archive", archive)
+        assert done.exit_code == 2, content[:10]
+        assert "is no gzipped tarball" in done.stderr
+        assert "tar czf code.tar.gz -C <folder> ." in done.stderr
 
 
 def test_a_tarball_for_a_manifest_without_a_source_is_a_mistake(run: Command, drop: Drop, tmp_path: Path) -> None:
