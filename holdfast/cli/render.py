@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +15,10 @@ from rich.text import Text
 
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import run_id
+
+# Characters. Names of a manifest's own fields fit; an unknown field's name may be any text, and is cut into lines.
+FIELD_WIDTH = 20
+FIELD_WIDTH_AT_MOST = 30
 
 
 def verdict_document(team: str, run: str, errors: Sequence[FieldError], notes: Sequence[str]) -> dict[str, Any]:
@@ -34,14 +39,29 @@ def print_json(console: Console, document: dict[str, Any]) -> None:
 def print_refused(console: Console, team: str, run: str, errors: Sequence[FieldError]) -> None:
     count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
     console.print(Text(f"{run_id(team, run)}: refused, {count}", style="bold red"))
+    fields = [_folded(error.field or "(file)") for error in errors]
+    widest = max((len(piece) for field in fields for piece in field.split("\n")), default=0)
     table = Table(show_lines=False, expand=False)
-    for title in ("Line", "Field", "What is wrong", "What would be right"):
-        table.add_column(title, overflow="fold", justify="right" if title == "Line" else "left")
-    for error in errors:
+    table.add_column("Line", justify="right")
+    # As wide as its longest piece, so that the table gives way in its sentences and not in a name.
+    table.add_column("Field", overflow="fold", width=min(widest, FIELD_WIDTH_AT_MOST))
+    for title in ("What is wrong", "What would be right"):
+        table.add_column(title, overflow="fold")
+    for error, field in zip(errors, fields, strict=True):
         # Text, not str: a stranger's value such as "[red]" is no markup.
-        cells = (str(error.line or ""), error.field or "(file)", error.wrong, error.right)
+        cells = (str(error.line or ""), field, error.wrong, error.right)
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
+
+
+def _folded(field: str) -> str:
+    """A long path on several lines, each but the last ending in its dot: `resources.` over `instance_count`."""
+    lines = [""]
+    for piece in re.findall(r"[^.]*\.|[^.]+", field):
+        if lines[-1] and len(lines[-1]) + len(piece) > FIELD_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def print_accepted(console: Console, team: str, run: str, notes: Sequence[str]) -> None:

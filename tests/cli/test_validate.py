@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
+from typer.testing import CliRunner, Result
 
+from holdfast.cli.main import app
 from tests.cli.conftest import SOUND
 
 Command = Callable[..., Result]
@@ -119,6 +120,23 @@ def test_an_address_is_judged_without_its_team_as_far_as_it_can_be(run: Command,
 
 def test_a_sound_manifest_in_a_bad_place_has_that_error_alone(run: Command, drop: Drop) -> None:
     assert fields_of(run("validate", "--json", drop(team="Research"))) == [""]
+
+
+def test_a_long_field_breaks_at_its_dots_and_nowhere_else(drop: Drop) -> None:
+    text = SOUND + "limits: {max_run_seconds: 4h}\nsource: {archive: x, entry_point: train.py}\n"
+    done = CliRunner().invoke(
+        app, ["validate", str(drop(text.replace("600", "10m")))], env={"COLUMNS": "80"}, catch_exceptions=False
+    )
+    fields = [line.split("│")[2].strip() for line in done.stdout.splitlines() if line.startswith("│")]
+    assert [field for field in fields if field] == [
+        *("watch.", "stall_after_seconds", "limits.", "max_run_seconds", "source.archive")
+    ]
+
+
+def test_a_strangers_endless_field_leaves_room_for_the_words(run: Command, drop: Drop) -> None:
+    done = CliRunner().invoke(app, ["validate", str(drop(SOUND + f"{'x' * 300}: 1\n"))], env={"COLUMNS": "80"})
+    assert "fields here" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
 
 def test_a_missing_manifest_is_told_without_a_traceback(run: Command, tmp_path: Path) -> None:
