@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from holdfast import __version__
 from holdfast.cli import render
 from holdfast.cli.offline import CannotBeginError, Reading, archive_sha256, read, source_tree
 from holdfast.core.layout import source_prefix
@@ -43,8 +44,18 @@ Run = Annotated[str | None, typer.Option(help="The run's name. Default: the name
 Json = Annotated[bool, typer.Option("--json", help="Print JSON of a stable form.")]
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def holdfast() -> None:
+def holdfast(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Keeps training alive on SageMaker. Exit codes: 0 accepted, 1 refused, 2 the command cannot begin."""
 
 

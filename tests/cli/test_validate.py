@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import holdfast
 from holdfast.cli.main import app
 from tests.cli.conftest import SOUND
 
@@ -137,6 +138,11 @@ def test_a_strangers_endless_field_leaves_room_for_the_words(run: Command, drop:
     done = CliRunner().invoke(app, ["validate", str(drop(SOUND + f"{'x' * 300}: 1\n"))], env={"COLUMNS": "80"})
     assert "fields here" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_the_version_is_told(run: Command) -> None:
+    done = run("--version")
+    assert (done.exit_code, done.stdout) == (0, f"holdfast {holdfast.__version__}\n")
 
 
 def test_a_missing_manifest_is_told_without_a_traceback(run: Command, tmp_path: Path) -> None:
