@@ -20,7 +20,7 @@ from holdfast.core.manifest import Manifest
 from holdfast.core.manifest_checks import advise
 from holdfast.core.model import spec_hash
 from holdfast.core.request import build_request, pin
-from holdfast.core.schema import REFERENCE_PATH, SCHEMA_PATH, render_reference, render_schema
+from holdfast.core.schema import generated_files
 
 REFUSED = 1
 CANNOT_BEGIN = 2
@@ -118,8 +118,8 @@ def request(
 
 @app.command()
 def schema() -> None:
-    """Write the manifest's JSON Schema and its reference page, generated from the model, into the source tree."""
-    for path, text in ((SCHEMA_PATH, render_schema()), (REFERENCE_PATH, render_reference())):
+    """Write what is generated from the models into the source tree: the manifest's JSON Schema, two reference pages."""
+    for path, text in generated_files().items():
         (source_tree() / path).write_text(text, encoding="utf-8")
         typer.echo(path)
 

@@ -1,4 +1,4 @@
-"""The manifest's JSON Schema and its reference page, both generated from the model so that they cannot fall behind."""
+"""The manifest's JSON Schema, its reference page and the config's: generated from the models, so never behind them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.core.config import AccountConfig
 from holdfast.core.manifest import Manifest
 
 SCHEMA_PATH = "job_templates/manifest.schema.json"
 REFERENCE_PATH = "docs/manifest.md"
+CONFIG_REFERENCE_PATH = "docs/config.md"
+
+
+def generated_files() -> dict[str, str]:
+    """Path below the source tree to text."""
+    return {
+        SCHEMA_PATH: render_schema(),
+        REFERENCE_PATH: render_reference(),
+        CONFIG_REFERENCE_PATH: render_config_reference(),
+    }
 
 
 def manifest_schema() -> dict[str, Any]:
@@ -29,39 +40,54 @@ def render_schema() -> str:
 
 def render_reference() -> str:
     """The text of docs/manifest.md."""
-    schema = manifest_schema()
-    lines = [_HEAD]
-    for title, definition in _sections(schema):
-        lines.append(f"## {title}\n")
-        lines.append(" ".join(definition.get("description", "").split()) + "\n")
+    return _page(_MANIFEST_HEAD, "The manifest", manifest_schema(), _MANIFEST_TAIL)
+
+
+def render_config_reference() -> str:
+    """The text of docs/config.md."""
+    return _page(_CONFIG_HEAD, "The config", AccountConfig.model_json_schema(mode="validation"), _CONFIG_TAIL)
+
+
+def _page(head: str, title: str, schema: dict[str, Any], tail: str) -> str:
+    lines = [head]
+    for heading, definition in _sections(title, schema):
+        lines.append(f"## {heading}\n")
+        lines.append(_prose(definition.get("description", "")) + "\n")
         lines.append("| Field | Type | Default | Meaning |\n|---|---|---|---|")
         required = definition.get("required", [])
         lines.extend(_row(name, field, name in required, schema) for name, field in definition["properties"].items())
         lines.append("")
-    return "\n".join([*lines, _TAIL])
+    return "\n".join([*lines, tail])
 
 
-def _sections(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "The manifest", schema
+def _sections(title: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield title, schema
     for name, field in schema["properties"].items():
         for target in _references(field):
-            yield f"`{name}`", schema["$defs"][target]
+            yield f"`{name}`" if field.get("type") != "object" else f"`{name}.<name>`", schema["$defs"][target]
+
+
+def _prose(text: str) -> str:
+    """One line of Markdown. A `<` outside of a code span would begin an HTML tag; inside one it is shown as it is."""
+    parts = " ".join(text.split()).split("`")
+    return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
 
 def _references(field: dict[str, Any]) -> list[str]:
-    branches = [field, field.get("items", {}), *field.get("anyOf", [])]
+    named = (*field.get("patternProperties", {}).values(), field.get("additionalProperties", {}))
+    branches = [field, field.get("items", {}), *field.get("anyOf", []), *(one for one in named if one)]
     return [branch["$ref"].rpartition("/")[2] for branch in branches if "$ref" in branch]
 
 
 def _row(name: str, field: dict[str, Any], required: bool, schema: dict[str, Any]) -> str:
     default = "required" if required else _default(field)
-    meaning = " ".join(field.get("description", "").split()) or _section_meaning(field, schema)
-    return f"| `{name}` | {_type(field)} | {default} | {meaning.replace('<', '&lt;')} |"
+    meaning = field.get("description", "") or _section_meaning(field, schema)
+    return f"| `{name}` | {_type(field)} | {default} | {_prose(meaning)} |"
 
 
 def _section_meaning(field: dict[str, Any], schema: dict[str, Any]) -> str:
     targets = _references(field)
-    return " ".join(schema["$defs"][targets[0]].get("description", "").split()) if targets else ""
+    return str(schema["$defs"][targets[0]].get("description", "")) if targets else ""
 
 
 def _default(field: dict[str, Any]) -> str:
@@ -86,14 +112,20 @@ def _type(field: dict[str, Any]) -> str:
     if "$ref" in field:
         return "section"
     if field.get("type") == "array":
-        return f"list of {_type(field['items'])}".replace("list of section", "list of sections")
+        kind = _type(field["items"])
+        return f"list of {kind}s" if kind in ("section", "string") else f"list of {kind}"
     if field.get("type") == "object":
-        return "mapping of names to values"
-    low, high = field.get("minimum"), field.get("maximum")
-    return f"{field.get('type', 'value')}" + (f", {low:,} to {high:,}" if low is not None and high is not None else "")
+        return f"mapping of names to {'sections' if _references(field) else 'values'}"
+    return str(field.get("type", "value")) + _bounds(field.get("minimum"), field.get("maximum"))
 
 
-_HEAD = """# The manifest
+def _bounds(low: int | None, high: int | None) -> str:
+    if low is None:
+        return ""
+    return f", at least {low:,}" if high is None else f", {low:,} to {high:,}"
+
+
+_MANIFEST_HEAD = """# The manifest
 
 Generated from `holdfast/core/manifest.py`; do not edit it here. `job_templates/manifest.schema.json` is the same as a
 JSON Schema, for completion in an editor.
@@ -109,7 +141,7 @@ they are in JSON. Anchors, aliases, tags, a second document and a name given twi
 than 256 KiB. Fields that count seconds or gigabytes end in `_seconds` and `_gb` and take plain numbers.
 """
 
-_TAIL = """## What happens when it is dropped again
+_MANIFEST_TAIL = """## What happens when it is dropped again
 
 - The same content again changes nothing.
 - While the run is active or stopped, a changed manifest replaces the one before. `watch`, `notify`, `state`,
@@ -123,4 +155,33 @@ _TAIL = """## What happens when it is dropped again
 - A manifest that is refused changes nothing. Its errors are in `status/<team>/<run>.json`, all of them at once, each
   with its field, what is wrong and what would be right.
 - Deleting the file does nothing to the run.
+"""
+
+_CONFIG_HEAD = """# The config
+
+Generated from `holdfast/core/config.py`; do not edit it here.
+
+`config/<account>.yaml` describes one deployment: the stacks are synthesized from it, and `holdfast validate` and
+`holdfast request` judge by it (`--config`). Copy `config/example.yaml`, change it, and look at the templates before
+anything is deployed:
+
+    make synth ACCOUNT=<account>
+
+It is read by the rules of [manifest.md](manifest.md): every error at once, each with its line.
+"""
+
+_CONFIG_TAIL = """## What has to be changed together
+
+- `account` and `region`, for another account or Region: they are part of the bucket's name, so the `s3://` addresses in
+  manifests change with them.
+- `region` and every address in `images` and `repositories`: a job pulls from its own Region, and AWS's registry has
+  another account in some Regions (763104351884 in most).
+- `environment`, for a second deployment beside the first. A changed one is a new deployment, with an empty bucket.
+
+## What a change does
+
+- It takes effect with `make deploy ACCOUNT=<account>`. Runs that are registered keep the deployment that they were
+  pinned to, image and code included; see [manifest.md](manifest.md).
+- A new address in `notify_emails` gets an e-mail from SNS, and notices only once its owner has followed the link in it.
+- A removed team's job role goes with the deployment. Stop its runs before.
 """
