@@ -41,19 +41,27 @@ types: setup
 imports: setup
 	lint-imports --no-logo
 
+synth: setup ## Templates of the sandbox and the example, or of one account: make synth ACCOUNT=<name of config/<name>.yaml>
+	@test -z "$(ACCOUNT)" || test -f "config/$(ACCOUNT).yaml" \
+	  || { echo "config/$(ACCOUNT).yaml is missing; config/example.yaml is one to copy"; exit 2; }
+	$(call synthesize,$(or $(ACCOUNT),$(CONFIGS)))
+
 # Twice, into two folders: the same input has to give the same templates, byte for byte.
-synth: setup
-	@for config in $(CONFIGS); do \
+define synthesize
+@for config in $(1); do \
 	  rm -rf .build/synth/$$config && mkdir -p .build/synth/$$config && \
 	  for time in first second; do \
 	    cdk synth --quiet -c config=config/$$config.yaml --output .build/synth/$$config/$$time || exit 1; \
 	  done && \
 	  diff -r -x '*.zip' .build/synth/$$config/first .build/synth/$$config/second || exit 1; \
+	  echo "config/$$config.yaml: .build/synth/$$config/first"; \
 	done
+endef
 
 # What is ignored, and why, stands in .cfnlintrc; for the sandbox alone: it runs the functions on whatever Python is at
 # hand, which AWS may have retired.
-template-check: synth
+template-check: setup
+	$(call synthesize,$(CONFIGS))
 	cfn-lint .build/synth/example/first/*.template.json
 	cfn-lint --ignore-checks W3005 E2531 E2533 W2531 --template .build/synth/sandbox/first/*.template.json
 
