@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import aws_cdk as cdk
+# `npx cdk synth` starts whatever `python3` comes first on the person's PATH.
+_INSTEAD = "use make synth or make deploy, which bring their own Python, or put .venv/bin first on the PATH"
+if sys.version_info < (3, 11):  # noqa: UP036 - it is asked of a Python that nobody chose
+    sys.exit(f"holdfast: needs Python 3.11 or newer, which {sys.executable} is not; {_INSTEAD}")
+try:
+    import aws_cdk as cdk
 
-from holdfast.bundle import BundleError
-from holdfast.core.read_config import ConfigError
-from stacks.application import ContextError, config_of_context, define_stacks
-from stacks.lambda_code import LambdaCodeError
+    from holdfast.bundle import BundleError
+    from holdfast.core.read_config import ConfigError
+    from stacks.application import ContextError, config_of_context, define_stacks
+    from stacks.lambda_code import LambdaCodeError
+except ModuleNotFoundError as missing:
+    sys.exit(f"holdfast: {sys.executable} has no module {missing.name}; {_INSTEAD}")
 
 ROOT = Path(__file__).resolve().parent
 

@@ -130,5 +130,12 @@ def test_a_persons_mistake_is_answered_in_one_line_and_not_with_a_traceback(
     assert "Traceback" not in done.stderr
 
 
+def test_a_python_without_the_packages_is_told_of_make_and_not_with_a_traceback(tmp_path: Path) -> None:
+    done = _synth(tmp_path, start=("-I", "-S"))
+    assert done.returncode == 1
+    assert "has no module aws_cdk; use make synth or make deploy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def _sandbox_platform() -> Platform:
     return Platform.of(config_of_context("config/sandbox.yaml", ROOT).functions)
