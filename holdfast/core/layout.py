@@ -78,6 +78,14 @@ def status_key(team: str, run: str) -> str:
     return f"{STATUS}{team}/{run}.json"
 
 
+def history_key(team: str, run: str, job: str, digest: str) -> str:
+    """One ended attempt that left the record. A run's name has no dot, so this is no other run's folder.
+
+    `digest` is the attempt's request digest: writing it twice writes the same object, and no other attempt's.
+    """
+    return f"{STATUS}{team}/{run}.history/{job}-{digest[:8]}.jsonl"
+
+
 def control_key(team: str, run: str) -> str:
     return f"{CONTROL}{team}/{run}.json"
 

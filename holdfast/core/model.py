@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from holdfast.core.layout import run_id
 from holdfast.core.manifest import Manifest
 
-# The item in the table is bounded (DynamoDB: 400 KB); older attempts are in SageMaker's job list and in the logs.
+# The item in the table is bounded (DynamoDB: 400 KB); older attempts are archived to S3.
 KEPT_ATTEMPTS = 10
 
 
@@ -103,6 +103,19 @@ class Pins:
 
 
 @dataclass(frozen=True)
+class Described:
+    """What SageMaker said of an attempt's job when it was last described.
+
+    Kept, so that a sweep which lists only what changed knows the rest without a call for each run.
+    """
+
+    state: JobState
+    modified_at: float
+    """The job's LastModifiedTime: a list that shows a later one shows a job that changed."""
+    described_at: float
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One training job. Written as an intent, with its whole request, before it is created."""
 
@@ -133,6 +146,7 @@ class Attempt:
     asked_at: float | None = None
     stopped_at: float | None = None
     """When StopTrainingJob was called by us."""
+    described: Described | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +201,8 @@ class Run:
     notices: tuple[Notice, ...] = ()
     refused: tuple[str, ...] = ()
     """Errors of the newest manifest, where it was refused while this run goes on with the one before."""
+    taken: str = ""
+    """Key and ETag of the manifest object that was last taken in or refused; see `manifest_mark`."""
     note: str = ""
     """What a changed manifest applies now and what at the next attempt, in words."""
     health: str = ""
@@ -198,6 +214,7 @@ class Run:
     status_due: bool = True
     """The status object is older than this record; holds the run in the active index until it is written."""
     written_at: float = 0.0
+    """When the status object was last written."""
     version: int = 0
 
     @property
@@ -215,7 +232,13 @@ class Run:
         return self.attempts[-1] if self.attempts else None
 
 
+def manifest_mark(key: str, etag: str) -> str:
+    """What `Run.taken` holds. With the key: a.yaml and a.json may have the same bytes and are two files of one run."""
+    return f"{key} {etag}"
+
+
 _RUN = TypeAdapter(Run)
+_ATTEMPT = TypeAdapter(Attempt)
 
 
 def dump_run(run: Run) -> str:
@@ -223,6 +246,10 @@ def dump_run(run: Run) -> str:
     document = _RUN.dump_python(run, mode="json")
     del document["version"]
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def dump_attempt(attempt: Attempt) -> str:
+    return _ATTEMPT.dump_json(attempt).decode()
 
 
 def load_run(text: str, version: int) -> Run:

@@ -15,6 +15,7 @@ class Unknown:
     """A reading that could not be had: throttled, denied, timed out."""
 
     why: str
+    throttled: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Job:
     failure_reason: str = ""
     training_at: float | None = None
     ended_at: float | None = None
+    modified_at: float | None = None
+    """LastModifiedTime; None where the job was not described at this moment but is as it was described before."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,5 @@ class Observation:
     seals: Seals | Unknown | None = None
     tail: tuple[LogLine, ...] | Unknown | None = None
     live_jobs: tuple[str, ...] | Unknown | None = None
+    highest_number: int | None = None
+    """Read with `live_jobs`: the highest attempt number of any job of this run's name, also of one the table forgot."""
