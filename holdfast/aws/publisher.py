@@ -12,8 +12,9 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from holdfast.core.layout import status_key
-from holdfast.core.model import Notice, Run
+from holdfast.core.layout import history_key, status_key
+from holdfast.core.model import Attempt, Notice, Run
+from holdfast.core.record_size import history_line
 from holdfast.core.status import status_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ class Publisher:
             Key=status_key(team, run),
             Body=json.dumps(document, indent=1).encode(),
             ContentType="application/json",
+        )
+
+    def archive(self, run: Run, attempt: Attempt) -> None:
+        """Before the attempt leaves the record. A function that dies in between writes the same object again."""
+        self._s3.put_object(
+            Bucket=self._bucket,
+            Key=history_key(run.team, run.name, attempt.job, attempt.request_digest),
+            Body=history_line(run, attempt).encode(),
+            ContentType="application/x-ndjson",
         )
 
     def notify(self, notice: Notice) -> None:

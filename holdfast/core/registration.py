@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import run_id
 from holdfast.core.manifest import Manifest
-from holdfast.core.model import KEPT_ATTEMPTS, Ledger, Notice, Phase, Pins, Run, digest_of
+from holdfast.core.model import Ledger, Notice, Phase, Pins, Run, digest_of
 from holdfast.core.notices import notice
 
 # Read by the watcher at each look. All other fields are part of the training job and cannot change while it lives.
@@ -45,7 +45,7 @@ def register(
         run = Run(team, name, uid, manifest, spec_hash, pins, registered_at=now, why="registered")
         return Registration(run, True, f"{run.id} is registered.")
     if spec_hash == existing.spec_hash:
-        return _same_again(existing)
+        return same_again(existing)
     before, after = existing.manifest.generation, manifest.generation
     if after < before:
         wrong = f"is {after}, and the run is at generation {before} already"
@@ -104,7 +104,8 @@ def name_clash(key: str, siblings: Collection[str]) -> FieldError | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _same_again(existing: Run) -> Registration:
+def same_again(existing: Run) -> Registration:
+    """The same meaning as registered, in the same bytes or in others."""
     if existing.refused:
         run = replace(existing, refused=(), status_due=True)
         return Registration(run, True, f"{run.id} is as registered before; the refused version is forgotten.")
@@ -138,7 +139,6 @@ def _next_generation(
         why=f"generation {manifest.generation} registered",
         cause=None,
         due_at=None,
-        attempts=existing.attempts[-KEPT_ATTEMPTS:],
         ledger=Ledger(),
         suspicion=None,
         refused=(),
@@ -171,7 +171,6 @@ def _changed(existing: Run, manifest: Manifest, pins: Pins, spec_hash: str) -> R
             why="resumed by its manifest",
             cause=None,
             due_at=None,
-            attempts=existing.attempts[-KEPT_ATTEMPTS:],
             ledger=replace(existing.ledger, charged={}),
             suspicion=None,
             alerted=False,

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
 
 from holdfast.aws.publisher import Publisher
-from holdfast.core.model import Notice
+from holdfast.core.model import Attempt, Notice
 from tests.aws.conftest import BUCKET, TABLE, Aws
 from tests.builders import a_run
 
@@ -67,3 +68,16 @@ def test_the_status_object_lies_in_the_teams_prefix(aws: Aws, queue: tuple[str, 
     publisher(aws, queue[0]).status(a_run(why="because"), now=0.0)
     body = aws.s3.get_object(Bucket=BUCKET, Key="status/research/tiny.json")["Body"].read()
     assert json.loads(body)["why"] == "because"
+
+
+def test_an_archived_attempt_is_one_object_however_often_it_is_written(aws: Aws, queue: tuple[str, str]) -> None:
+    first = Attempt(1, "dev-research-tiny-0123abcd-a001", "spec", "d" * 64, 1.5, ended_at=2.5)
+    run = a_run(attempts=(first, replace(first, number=2, job="dev-research-tiny-0123abcd-a002")))
+    made = publisher(aws, queue[0])
+    for attempt in (run.attempts[0], run.attempts[0], run.attempts[1]):
+        made.archive(run, attempt)
+    keys = [one["Key"] for one in aws.s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert len(keys) == 2
+    assert keys[0] == "status/research/tiny.history/dev-research-tiny-0123abcd-a001-dddddddd.jsonl"
+    bodies = [aws.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read().decode() for key in keys]
+    assert [json.loads(line)["attempt"]["number"] for line in "".join(bodies).splitlines()] == [1, 2]
