@@ -16,10 +16,11 @@ from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import MANIFESTS, ManifestKeyError, parse_manifest_key
 from holdfast.core.manifest import Manifest
 from holdfast.core.manifest_checks import advise
-from holdfast.core.model import Notice, Run, spec_hash
+from holdfast.core.model import Notice, Run, manifest_mark, spec_hash
 from holdfast.core.plain_document import MAX_BYTES
 from holdfast.core.read_manifest import ManifestErrors, read_manifest
-from holdfast.core.registration import Registration, name_clash, refusal_notice, refuse, register
+from holdfast.core.record_size import bounded
+from holdfast.core.registration import Registration, name_clash, refusal_notice, refuse, register, same_again
 from holdfast.core.request import pin
 from holdfast.core.status import refused_status
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # One byte more than a manifest may have: enough for the reader to say that it is too long.
 READ_BYTES = MAX_BYTES + 1
 TRIES = 5
+EMPTY_ETAG = '"d41d8cd98f00b204e9800998ecf8427e"'  # the MD5 of nothing
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,16 @@ class Intake:
             # The run before the text, and both anew at each try: whoever saves a newer text in between makes this save
             # conflict. The other way round an older manifest could be written over a newer one.
             existing = self._store.get(team, name)
-            text = self._read(key)
-            if text is None:
+            found = self._read(key)
+            if found is None:
                 return Taken(f"{team}/{name}", False, "the manifest is gone; deleting one changes nothing")
-            registration = self._register(existing, key, team, name, text)
+            text, etag = found
+            mark = manifest_mark(key, etag)
+            if existing is not None and existing.taken == mark and not existing.refused:
+                # A doubled event, or a sweep beside it. The bytes were judged when they came: a config that changed
+                # since must not refuse what runs.
+                return Taken(existing.id, True, same_again(existing).words)
+            registration = _marked(self._register(existing, key, team, name, text), mark)
             try:
                 return self._settle(registration, team, name)
             except ConflictError:
@@ -137,7 +145,7 @@ class Intake:
             self._publisher.notify(refusal_notice(team, name, registration.errors))
         elif registration.changed:
             # The status object is due on the record, so a crash after this line leaves it to the next tick.
-            saved = self._store.save(registration.run)
+            saved = self._store.save(bounded(registration.run))
             self._publisher.status(saved, self._now())
         return Taken(f"{team}/{name}", registration.accepted, registration.words)
 
@@ -161,13 +169,15 @@ class Intake:
         )
         return Taken(shown, False, words)
 
-    def _read(self, key: str) -> bytes | None:
+    def _read(self, key: str) -> tuple[bytes, str] | None:
+        """The manifest and its ETag; None where there is none."""
         try:
             # A range, since a stranger may drop ten gigabytes. An empty object has no range to give.
-            return self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{READ_BYTES - 1}")["Body"].read()
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{READ_BYTES - 1}")
+            return answer["Body"].read(), answer["ETag"]
         except FAILED_READ as error:
             if code_of(error) in ("InvalidRange", "416"):
-                return b""
+                return b"", EMPTY_ETAG
             if code_of(error) in MISSING:
                 return None
             raise
@@ -176,3 +186,11 @@ class Intake:
         stem = key.rpartition(".")[0]
         page = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=f"{stem}.", MaxKeys=100)
         return tuple(one["Key"] for one in page.get("Contents", []))
+
+
+def _marked(registration: Registration, mark: str) -> Registration:
+    """Remember which object was judged, also where it was refused or says the same in other bytes."""
+    run = registration.run
+    if run is None or run.taken == mark:
+        return registration
+    return replace(registration, run=replace(run, taken=mark), changed=True)
