@@ -1,4 +1,4 @@
-"""Triggers: the schedule (all active runs) and a training job's state change (that job's run). One path for both."""
+"""Triggers: the schedule (all active runs) and a training job's state change (that job's run). One step for both."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from holdfast.aws.settings import ReconcileSettings
 from lambdas.wiring import reconciler_of
 
-SWEEP_SECONDS = 45.0  # of the function's 55: what did not fit is derived again at the next tick
-
 logger = Logger(service="reconcile")
 tracer = Tracer(service="reconcile")
 metrics = Metrics(namespace="Holdfast", service="reconcile")
@@ -28,12 +26,12 @@ part = reconciler_of(ReconcileSettings.from_env(os.environ))
 def handler(event: EventBridgeEvent, context: LambdaContext) -> dict[str, Any]:
     part.publisher.idempotency.register_lambda_context(context)
     # An event carries a name, never a verdict: what it says of the job's status is not looked at.
-    job = event.detail.get("TrainingJobName") if event.source == "aws.sagemaker" else None
-    reconciler = part.reconciler
-    reports = reconciler.sweep(seconds=SWEEP_SECONDS) if job is None else reconciler.for_job(job, seconds=SWEEP_SECONDS)
-    for report in reports:
-        log = logger.error if report.error else logger.info
+    swept = part.changed(event.detail) if event.source == "aws.sagemaker" else part.sweep.run()
+    for report in swept.reports:
+        log = logger.error if report.error else logger.debug if report.quiet else logger.info
         log("run", extra=report.fields())
-    metrics.add_metric(name="RunsLookedAt", unit=MetricUnit.Count, value=len(reports))
-    metrics.add_metric(name="RunsFailed", unit=MetricUnit.Count, value=sum(1 for one in reports if one.error))
-    return {"runs": len(reports)}
+    logger.info("sweep", extra=swept.fields())
+    metrics.add_metric(name="RunsLookedAt", unit=MetricUnit.Count, value=len(swept.reports))
+    metrics.add_metric(name="RunsFailed", unit=MetricUnit.Count, value=sum(1 for one in swept.reports if one.error))
+    metrics.add_metric(name="RunsLeft", unit=MetricUnit.Count, value=swept.left)
+    return {"runs": len(swept.reports), "left": swept.left}

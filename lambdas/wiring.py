@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import boto3
 from aws_lambda_powertools.utilities import parameters
@@ -14,11 +16,17 @@ from holdfast.aws.act import Actor
 from holdfast.aws.artifacts import Artifacts
 from holdfast.aws.evidence import Evidence
 from holdfast.aws.intake import Intake
+from holdfast.aws.listing import Lister
+from holdfast.aws.lost_manifests import LostManifests
 from holdfast.aws.observe import Observer
 from holdfast.aws.publisher import Publisher
 from holdfast.aws.reconciler import Reconciler
 from holdfast.aws.settings import IntakeSettings, ReconcileSettings
 from holdfast.aws.store import DynamoStore
+from holdfast.aws.survey import Surveyor
+from holdfast.aws.sweep import Sweep, Swept
+from holdfast.aws.sweep_item import DynamoSweepItem
+from holdfast.aws.tokens import DynamoTokens
 from holdfast.core.model import Run
 from holdfast.core.reconcile import Intent
 from holdfast.core.request import build_request, request_digest
@@ -38,7 +46,13 @@ class IntakePart:
 @dataclass(frozen=True)
 class ReconcilePart:
     reconciler: Reconciler
+    sweep: Sweep
     publisher: Publisher
+
+    def changed(self, detail: Mapping[str, Any]) -> Swept:
+        """SageMaker's event names a job, and by our tag the run whose record then decides."""
+        run = (detail.get("Tags") or {}).get("holdfast:run", "")
+        return Swept(tuple(self.reconciler.for_job(detail.get("TrainingJobName", ""), run=run)), words="a job changed")
 
 
 def intake_of(settings: IntakeSettings) -> IntakePart:
@@ -72,6 +86,8 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
         # CloudWatch takes 10, 30 and multiples of 60; SageMaker's own metrics come once a minute.
         period_seconds=max(period for period in METRIC_PERIODS if period <= max(settings.poll_seconds, 10)),
     )
+    store = DynamoStore(dynamodb, settings.table)
+    tokens = DynamoTokens(dynamodb, settings.table, now=time.time)
     observer = Observer(
         sagemaker=sagemaker,
         s3=s3,
@@ -81,16 +97,36 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
         now=time.time,
     )
     reconciler = Reconciler(
-        store=DynamoStore(dynamodb, settings.table),
+        store=store,
         observer=observer,
         actor=Actor(sagemaker=sagemaker, s3=s3, bucket=settings.bucket),
         publisher=publisher,
+        tokens=tokens,
         intend=Compiler(Artifacts(s3=s3, bucket=settings.bucket)).intend,
         now=time.time,
         poll_seconds=settings.poll_seconds,
         status_refresh_seconds=settings.status_refresh_seconds,
     )
-    return ReconcilePart(reconciler, publisher)
+    sweep = Sweep(
+        item=DynamoSweepItem(dynamodb, settings.table, now=time.time),
+        store=store,
+        reconciler=reconciler,
+        lister=Lister(sagemaker=sagemaker, environment=settings.environment, now=time.time, sleep=time.sleep),
+        surveyor=Surveyor(evidence=evidence, status_refresh_seconds=settings.status_refresh_seconds),
+        lost_manifests=LostManifests(
+            s3=s3,
+            lambda_=session.client("lambda", config=CLIENTS),
+            store=store,
+            bucket=settings.bucket,
+            intake_function=settings.intake_function,
+            now=time.time,
+        ),
+        tokens=tokens,
+        holder=lambda: uuid.uuid4().hex,
+        now=time.time,
+        sleep=time.sleep,
+    )
+    return ReconcilePart(reconciler, sweep, publisher)
 
 
 def _publisher(session: boto3.Session, settings: IntakeSettings | ReconcileSettings) -> Publisher:

@@ -56,7 +56,7 @@ class ControlPlaneStack(cdk.Stack):
         self._failed_invocations = _queue(self, "FailedInvocations")
 
         intake = self._intake()
-        reconcile = self._reconcile()
+        reconcile = self._reconcile(intake)
         publish = self._publish()
         published = BundlePublication(
             self,
@@ -99,7 +99,7 @@ class ControlPlaneStack(cdk.Stack):
         intake.allow("WhichBundle", ["ssm:GetParameter"], [self._arn("ssm", f"parameter{self._parameter_name}")])
         return intake
 
-    def _reconcile(self) -> HandlerFunction:
+    def _reconcile(self, intake: HandlerFunction) -> HandlerFunction:
         reconcile = self._handler_function(
             "Reconcile",
             "brings each active run a step nearer to its goal",
@@ -110,6 +110,7 @@ class ControlPlaneStack(cdk.Stack):
                 topic_arn=self._topic.topic_arn,
                 poll_seconds=self._config.poll_seconds,
                 status_refresh_seconds=self._config.status_refresh_seconds,
+                intake_function=intake.function.function_name,
             ).to_env(),
             # A sweep works for 45 s at most and is done before the next tick.
             timeout_seconds=55,
@@ -120,7 +121,10 @@ class ControlPlaneStack(cdk.Stack):
         reconcile.allow("ReadSealsAndTemplates", ["s3:GetObject"], self._keys(CHECKPOINTS, TEMPLATES))
         reconcile.allow("WriteStatusAndControl", ["s3:PutObject"], self._keys(STATUS, CONTROL))
         reconcile.allow("WithdrawControl", ["s3:DeleteObject"], self._keys(CONTROL))
-        self._allow_listing(reconcile, CHECKPOINTS, TEMPLATES, CONTROL)
+        # Manifests are listed to find one whose event was lost, and not read: intake is called with that event instead,
+        # so that nothing but intake opens what strangers wrote.
+        self._allow_listing(reconcile, CHECKPOINTS, TEMPLATES, CONTROL, MANIFESTS)
+        reconcile.allow("HandLostManifestsToIntake", ["lambda:InvokeFunction"], [intake.function.function_arn])
         reconcile.allow(
             "Runs",
             ["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
 
+STEP = "holdfast:step"
+RESUMED_STEP = "holdfast:resumed_step"
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 SERIES_A_CALL = 500  # GetMetricData's limit
@@ -38,15 +40,42 @@ class Evidence:
 
     def progress(self, attempt: Attempt, training_at: float, now: float) -> Progress | Unknown:
         """The step series. What the record already knows stands where the window no longer reaches back to it."""
-        names = ["holdfast:step"]
-        if attempt.resumed_from_step is None:
-            names.append("holdfast:resumed_step")
-        series = [(name, {"TrainingJobName": attempt.job}, "Maximum") for name in names]
+        series = [(name, {"TrainingJobName": attempt.job}, "Maximum") for name in _series_of(attempt)]
         start = max(training_at - 60, now - LOOK_BACK_SECONDS)
         try:
-            steps, *resumed = self._read(series, start, now)
+            found = self._read(series, start, now)
         except FAILED_READ as error:
             return Unknown(f"GetMetricData: {words_of(error)}")
+        return self._progress(attempt, found, now)
+
+    def progress_of_all(
+        self, attempts: Sequence[Attempt], window_seconds: float, now: float
+    ) -> dict[str, Progress | Unknown]:
+        """The step series of many jobs, by job, at most 500 series a call.
+
+        The window is short, since the record holds each run's last step at every refresh; it has to reach beyond that.
+        A run that looks stale by this reading is read again by itself, with the long window.
+        """
+        wanted: list[tuple[Attempt, tuple[str, ...]]] = []
+        for attempt in attempts:
+            # The step from which it resumed is said once, at the start of training.
+            young = attempt.training_at is None or now - attempt.training_at < window_seconds
+            wanted.append((attempt, _series_of(attempt) if young else (STEP,)))
+        result: dict[str, Progress | Unknown] = {}
+        for batch in _batches(wanted):
+            series = [(name, {"TrainingJobName": one.job}, "Maximum") for one, names in batch for name in names]
+            try:
+                points = iter(self._read(series, now - window_seconds, now))
+            except FAILED_READ as error:
+                said = Unknown(f"GetMetricData: {words_of(error)}")
+                result.update({one.job: said for one, _ in batch})
+                continue
+            for one, names in batch:
+                result[one.job] = self._progress(one, [next(points) for _ in names], now)
+        return result
+
+    def _progress(self, attempt: Attempt, found: Sequence[tuple[tuple[float, float], ...]], now: float) -> Progress:
+        steps, *resumed = found
         resumed_from = int(resumed[0][0][1]) if resumed and resumed[0] else None
         if not steps:
             return Progress(attempt.last_step, attempt.last_step_at, resumed_from_step=resumed_from)
@@ -167,3 +196,23 @@ class Evidence:
                     points = zip(result.get("Timestamps", []), result.get("Values", []), strict=True)
                     found[int(result["Id"][1:])].update({at.timestamp(): value for at, value in points})
         return [tuple(sorted(points.items())) for points in found]
+
+
+def _series_of(attempt: Attempt) -> tuple[str, ...]:
+    return (STEP,) if attempt.resumed_from_step is not None else (STEP, RESUMED_STEP)
+
+
+def _batches(
+    wanted: Sequence[tuple[Attempt, tuple[str, ...]]],
+) -> Iterator[list[tuple[Attempt, tuple[str, ...]]]]:
+    """Whole runs, in groups of at most one call's series: a call that fails leaves the other groups' runs known."""
+    batch: list[tuple[Attempt, tuple[str, ...]]] = []
+    size = 0
+    for one in wanted:
+        if size + len(one[1]) > SERIES_A_CALL:
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += len(one[1])
+    if batch:
+        yield batch

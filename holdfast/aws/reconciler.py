@@ -6,20 +6,34 @@ look at the same run at once, one acts. Whatever is cut short is derived again a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from holdfast.aws.errors import FAILED_READ, words_of
 from holdfast.aws.store import ConflictError, Store
+from holdfast.aws.survey import NotThisTickError, Survey
+from holdfast.aws.tokens import Call, NoTokenError, Tokens
 from holdfast.core.decide.creation import CreateResult
-from holdfast.core.model import Notice, Run
+from holdfast.core.decide.decision import Keep
+from holdfast.core.layout import split_run_id
+from holdfast.core.model import Attempt, Notice, Run
 from holdfast.core.observation import Observation
-from holdfast.core.reconcile import Action, Intent, Step, after_create, material, reconcile
+from holdfast.core.reconcile import (
+    Action,
+    Intent,
+    SendCreate,
+    SendStop,
+    Step,
+    after_create,
+    material,
+    reconcile,
+)
+from holdfast.core.record_size import bounded, surplus, without_surplus
 
 
 class Observes(Protocol):
-    def observe(self, run: Run, *, read_seals_too: bool = False) -> Observation: ...
+    def observe(self, run: Run, *, read_seals_too: bool = False, survey: Survey | None = None) -> Observation: ...
 
 
 class Acts(Protocol):
@@ -29,7 +43,13 @@ class Acts(Protocol):
 class Publishes(Protocol):
     def status(self, run: Run, now: float) -> None: ...
 
+    def archive(self, run: Run, attempt: Attempt) -> None: ...
+
     def notify(self, notice: Notice) -> None: ...
+
+
+CALLS: Mapping[type[Action], Call] = {SendCreate: Call.CREATE, SendStop: Call.STOP}
+"""Actions that take a token, on whatever path they are sent."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +62,15 @@ class Report:
     decision: str
     reason: str
     error: str = ""
+    left: bool = False
+    """It did not fit into this tick; the next one derives it again."""
 
-    def fields(self) -> dict[str, str]:
+    @property
+    def quiet(self) -> bool:
+        """Nothing was done and nothing went wrong: not worth a line each minute for each run."""
+        return not self.error and not self.left and self.decision == Keep.__name__
+
+    def fields(self) -> dict[str, object]:
         """For a log line; team and attempt are what people search for."""
         return {**asdict(self), "team": self.run.partition("/")[0]}
 
@@ -58,6 +85,7 @@ class Reconciler:
         observer: Observes,
         actor: Acts,
         publisher: Publishes,
+        tokens: Tokens,
         intend: Callable[[Run, int], Intent],
         now: Callable[[], float],
         poll_seconds: float,
@@ -67,71 +95,86 @@ class Reconciler:
         self._observer = observer
         self._actor = actor
         self._publisher = publisher
+        self._tokens = tokens
         self._intend = intend
         self._now = now
         self._poll_seconds = poll_seconds
         self._status_refresh_seconds = status_refresh_seconds
 
-    def sweep(self, *, seconds: float) -> list[Report]:
-        """Every active run, for at most `seconds`. What did not fit is looked at by the next tick."""
-        return self._each(self._store.active(), until=self._now() + seconds)
+    def for_job(self, job: str, *, run: str = "") -> list[Report]:
+        """The run whose newest attempt is this job, if there is one: an event names a job, it says nothing of it.
 
-    def for_job(self, job: str, *, seconds: float) -> list[Report]:
-        """The run whose newest attempt is this job, if there is one: an event names a job, it says nothing of it."""
-        mine = (run for run in self._store.active() if run.attempt is not None and run.attempt.job == job)
-        return self._each(mine, until=self._now() + seconds)
+        `run` is the id that the event's tags give. It saves looking through all runs; the record has the last word.
+        """
+        return [self.guarded(one) for one in self._named(run) if one.attempt is not None and one.attempt.job == job]
 
-    def _each(self, runs: Iterable[Run], *, until: float) -> list[Report]:
-        reports = []
-        for run in runs:
-            if self._now() >= until:
-                break
-            reports.append(self._guarded(run))
-        return reports
+    def _named(self, run: str) -> list[Run]:
+        if run:
+            found = self._store.get(*split_run_id(run))
+            return [] if found is None else [found]
+        return [one for one in self._store.active() if isinstance(one, Run)]
 
-    def _guarded(self, run: Run) -> Report:
+    def guarded(self, run: Run, survey: Survey | None = None) -> Report:
+        """One step; whatever goes wrong with one run is told in its report and costs no other run its turn."""
         try:
-            return self.step(run)
+            return self.step(run, survey)
+        except (NotThisTickError, NoTokenError) as error:
+            return replace(report_of(run, "none", str(error)), left=True)
         except ConflictError as error:
-            return _report(run, "none", "somebody else moved the run", error=str(error))
+            return report_of(run, "none", "somebody else moved the run", error=str(error))
         except FAILED_READ as error:
-            return _report(run, "none", "an AWS call failed", error=words_of(error))
+            return report_of(run, "none", "an AWS call failed", error=words_of(error))
         except Exception as error:  # noqa: BLE001 - one poisoned run must not stop the sweep for the others
-            return _report(run, "none", "this run could not be reconciled", error=f"{type(error).__name__}: {error}")
+            return report_of(run, "none", "this run could not be reconciled", error=f"{type(error).__name__}: {error}")
 
-    def step(self, run: Run) -> Report:
-        """One run, one step. Raises ConflictError and botocore's errors; nothing is lost by either."""
-        refresh = self._now() - run.written_at >= self._status_refresh_seconds
-        observation = self._observer.observe(run, read_seals_too=refresh)
+    def step(self, run: Run, survey: Survey | None = None) -> Report:
+        """One run, one step. Raises ConflictError, NotThisTickError, NoTokenError and botocore's errors.
+
+        Nothing is lost by any of them: the next tick reads the same record and derives the same step.
+        """
+        refresh = self._now() - run.written_at >= self._status_refresh_seconds and (survey is None or survey.refresh())
+        observation = self._observer.observe(run, read_seals_too=refresh, survey=survey)
         step = reconcile(run, observation, intend=self._intend, poll_seconds=self._poll_seconds)
-        saved = self._save_if_needed(run, step.run, refresh=refresh)
+        # Before anything is written: a step that may not be carried out now is no step.
+        for action in step.actions:
+            self._take_token(action)
+        saved = self._save_if_needed(run, step.run)
         for action in step.actions:
             result = self._actor.act(action)
             if result is not None:
-                saved = self._save_if_needed(saved, after_create(saved, result, self._now()), refresh=False)
-        return _told(self._settle(saved), step)
+                saved = self._save_if_needed(saved, after_create(saved, result, self._now()))
+        return _told(self._settle(saved, refresh=refresh), step)
 
-    def _save_if_needed(self, before: Run, after: Run, *, refresh: bool) -> Run:
-        if refresh and not after.phase.terminal:
-            after = replace(after, status_due=True)
-        if material(before) == material(after):
-            return before
-        return self._store.save(replace(after, written_at=self._now()))
+    def _take_token(self, action: Action) -> None:
+        call = CALLS.get(type(action))
+        if call is not None and not self._tokens.take(call):
+            raise NoTokenError(call)
 
-    def _settle(self, run: Run) -> Run:
-        """Tell people what they are owed; until that is done the run stays in the active index."""
-        if not run.status_due and not run.notices:
-            return run
-        self._publisher.status(run, self._now())
-        for notice in run.notices:
+    def _save_if_needed(self, before: Run, after: Run) -> Run:
+        return after if material(before) == material(after) else self._save(after)
+
+    def _save(self, run: Run) -> Run:
+        for attempt in surplus(run):
+            self._publisher.archive(run, attempt)
+        return self._store.save(bounded(without_surplus(run)))
+
+    def _settle(self, saved: Run, *, refresh: bool) -> Run:
+        """Tell people what they are owed; until that is done the run stays in the active index.
+
+        What changes at every look, such as a quiet run's step, is written with its status and no oftener.
+        """
+        if not (saved.status_due or saved.notices or refresh):
+            return saved
+        self._publisher.status(saved, self._now())
+        for notice in saved.notices:
             self._publisher.notify(notice)
-        return self._store.save(replace(run, status_due=False, notices=()))
+        return self._save(replace(saved, status_due=False, notices=(), written_at=self._now()))
 
 
 def _told(run: Run, step: Step) -> Report:
-    return _report(run, type(step.decision).__name__, step.decision.reason)
+    return report_of(run, type(step.decision).__name__, step.decision.reason)
 
 
-def _report(run: Run, decision: str, reason: str, error: str = "") -> Report:
+def report_of(run: Run, decision: str, reason: str, error: str = "") -> Report:
     attempt = run.attempt
     return Report(run.id, run.phase.value, attempt.job if attempt else "", decision, reason, error)

@@ -50,6 +50,8 @@ class ReconcileSettings(_Settings):
     topic_arn: str
     poll_seconds: int
     status_refresh_seconds: int
+    intake_function: str
+    """Name of the function that is handed the manifests whose event was lost."""
 
 
 @dataclass(frozen=True, kw_only=True)

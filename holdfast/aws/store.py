@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -20,6 +20,14 @@ class ConflictError(Exception):
     """Somebody else wrote the run since it was read. Nothing was written; read again."""
 
 
+@dataclass(frozen=True)
+class Unreadable:
+    """A record that this version cannot read. It is reported, and must not end the sweep for the others."""
+
+    id: str
+    why: str
+
+
 class Store(Protocol):
     """What the reconciler needs of a store; tests keep one in memory."""
 
@@ -29,7 +37,7 @@ class Store(Protocol):
         """The run with its new version. Raises ConflictError."""
         ...
 
-    def active(self) -> Iterator[Run]:
+    def active(self) -> Iterator[Run | Unreadable]:
         """Every run that lives or to whose people something is owed, the longest due first."""
         ...
 
@@ -73,7 +81,7 @@ class DynamoStore:
             raise
         return replace(run, version=run.version + 1)
 
-    def active(self) -> Iterator[Run]:
+    def active(self) -> Iterator[Run | Unreadable]:
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             IndexName=ACTIVE_INDEX,
@@ -82,7 +90,11 @@ class DynamoStore:
         )
         for page in pages:
             for item in page["Items"]:
-                yield _read(item)
+                try:
+                    yield _read(item)
+                except (KeyError, ValueError) as error:
+                    name = item["pk"]["S"].removeprefix("run#")
+                    yield Unreadable(name, " ".join(f"{type(error).__name__}: {error}".split())[:500])
 
 
 def _key(team: str, name: str) -> str:

@@ -30,7 +30,7 @@ from holdfast.core.decide.restart import restart
 from holdfast.core.decide.wish import wish
 from holdfast.core.detect.health import Health, Verdict, judge
 from holdfast.core.diagnose.cause import diagnose
-from holdfast.core.model import KEPT_ATTEMPTS, Attempt, Cause, JobState, Outcome, Phase, Run, Suspicion
+from holdfast.core.model import Attempt, Cause, Described, JobState, Outcome, Phase, Run, Suspicion
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
 from holdfast_agent.contract import EndRequest
@@ -118,6 +118,8 @@ def _take_in(run: Run, observation: Observation) -> Run:
     if isinstance(job, Job) and job.ours and attempt.seen_at is None:
         attempt = replace(attempt, seen_at=observation.now, request=None)
         run = replace(run, phase=Phase.STARTING, due_at=None, why="the job was created")
+    if isinstance(job, Job) and job.ours and job.modified_at is not None:
+        attempt = replace(attempt, described=Described(job.state, job.modified_at, observation.now))
     if isinstance(observation.progress, Progress):
         progress = observation.progress
         attempt = replace(
@@ -157,7 +159,8 @@ def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int]
 
 
 def _intend(run: Run, observation: Observation, intend: Callable[[Run, int], Intent], decision: CreateAttempt) -> Step:
-    number = run.next_number
+    # A table that was emptied counts from one again; the names of the jobs before are taken for good.
+    number = max(run.next_number, (observation.highest_number or 0) + 1)
     kept = run.attempts
     if run.attempt is not None and run.attempt.ended_at is None:
         # Never sent: the same number is written anew.
@@ -173,9 +176,7 @@ def _intend(run: Run, observation: Observation, intend: Callable[[Run, int], Int
         request=intent.request,
         sealed_step=observation.seals.newest_step if isinstance(observation.seals, Seals) else None,
     )
-    planned = replace(
-        run, attempts=(*kept, attempt)[-KEPT_ATTEMPTS:], next_number=number + 1, suspicion=None, alerted=False
-    )
+    planned = replace(run, attempts=(*kept, attempt), next_number=number + 1, suspicion=None, alerted=False)
     new = _changed(planned, phase=Phase.STARTING, due_at=None, why=f"creating {intent.job}")
     return Step(new, (SendCreate(intent.job, intent.request),), decision)
 
@@ -362,5 +363,13 @@ def _with_attempt(run: Run, attempt: Attempt) -> Run:
 
 def material(run: Run) -> Run:
     """The record without what changes at every look. Two records that are equal here need no write."""
-    attempts = tuple(replace(one, last_step=None, last_step_at=None) for one in run.attempts)
+    attempts = tuple(
+        replace(
+            one,
+            last_step=None,
+            last_step_at=None,
+            described=None if one.described is None else replace(one.described, described_at=0.0),
+        )
+        for one in run.attempts
+    )
     return replace(run, attempts=attempts, health="", written_at=0.0)

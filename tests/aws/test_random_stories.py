@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.aws.reconciler import Reconciler
 from holdfast.aws.store import ConflictError
+from holdfast.aws.survey import Survey
 from holdfast.core.decide import creation
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.manifest import Limits, Watch
@@ -22,7 +22,7 @@ from holdfast.core.observation import Absent, Job, Observation, Seals, Unknown
 from holdfast.core.reconcile import Action, SendCreate, SendStop
 from holdfast.core.registration import register
 from tests.builders import a_manifest, a_run, some_pins
-from tests.fakes import CrashError, FakeAccount, FakeStore, intend
+from tests.fakes import CrashError, FakeAccount, FakeStore, Watcher
 from tests.observations import NOW
 
 TICKS = 120
@@ -41,8 +41,8 @@ class UnreliableAccount(FakeAccount):
         self.born: dict[str, float] = {}
         self.most_alive = 0
 
-    def observe(self, run: Run, *, read_seals_too: bool = False) -> Observation:
-        seen = super().observe(run, read_seals_too=read_seals_too)
+    def observe(self, run: Run, *, read_seals_too: bool = False, survey: Survey | None = None) -> Observation:
+        seen = super().observe(run, read_seals_too=read_seals_too, survey=survey)
         if isinstance(seen.job, Job) and self.now - self.born[seen.job.name] < self.lag_seconds:
             seen = replace(seen, job=Absent())
         if self.chance.random() < self.trouble:
@@ -73,16 +73,7 @@ class RandomStory:
         manifest = a_manifest(watch=Watch(stall_after_seconds=120), limits=Limits(max_restarts=2, backoff_seconds=60))
         self.store = FakeStore(a_run(manifest=manifest))
         self.account = UnreliableAccount(NOW, self.chance, trouble=0.1, lag_seconds=lag_seconds)
-        self.reconciler = Reconciler(
-            store=self.store,
-            observer=self.account,
-            actor=self.account,
-            publisher=self.account,
-            intend=intend,
-            now=self.account.clock,
-            poll_seconds=TICK_SECONDS,
-            status_refresh_seconds=600,
-        )
+        self.watcher = Watcher(self.store, self.account)
 
     @property
     def run(self) -> Run:
@@ -102,12 +93,12 @@ class RandomStory:
 
     def _tick(self) -> None:
         # What a second sweep has read before the first one wrote.
-        read = list(self.store.active())
-        self.reconciler.sweep(seconds=45)
+        read = [one for one in self.store.active() if isinstance(one, Run)]
+        self.watcher.sweep.run()
         if self.doubled_ticks:
             for run in read:
                 with suppress(ConflictError, CrashError):
-                    self.reconciler.step(run)
+                    self.watcher.reconciler.step(run)
 
     def _world_goes_on(self) -> None:
         for job in self.account.jobs.values():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from holdfast.aws.reconciler import Reconciler, Report
+from holdfast.aws.reconciler import Report
+from holdfast.aws.survey import Survey
+from holdfast.aws.tokens import Call
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.manifest import Limits, Watch
-from holdfast.core.model import Cause, JobState, Outcome, Phase, Run
-from holdfast.core.observation import Progress, Seals, Unknown
+from holdfast.core.model import KEPT_ATTEMPTS, Cause, JobState, Outcome, Phase, Run
+from holdfast.core.observation import Observation, Progress, Seals, Unknown
 from holdfast.core.reconcile import RemoveEndRequest, SendCreate, SendEndRequest, SendStop
 from tests.builders import a_manifest, a_run
-from tests.fakes import CrashError, FakeAccount, FakeJob, FakeStore, intend
+from tests.fakes import CrashError, FakeAccount, FakeJob, FakeStore, Watcher, intend
 from tests.observations import NOW, hosts_at
 
 POLL = 60.0
@@ -33,15 +36,11 @@ class Story:
         self.store = FakeStore(start)
         self.team, self.name = start.team, start.name
         self.account = FakeAccount(NOW)
-        self.reconciler = Reconciler(
-            store=self.store,
-            observer=self.account,
-            actor=self.account,
-            publisher=self.account,
-            intend=intend,
-            now=self.account.clock,
-            poll_seconds=POLL,
-            status_refresh_seconds=600,
+        self.watcher = Watcher(self.store, self.account)
+        self.reconciler, self.sweep, self.tokens = (
+            self.watcher.reconciler,
+            self.watcher.sweep,
+            self.watcher.tokens,
         )
 
     @property
@@ -60,7 +59,7 @@ class Story:
         report = None
         for _ in range(times):
             self.account.now += seconds
-            reports = self.reconciler.sweep(seconds=45)
+            reports = self.sweep.run().reports
             report = reports[0] if reports else Report("", "", "", "", "", "")
         assert report is not None
         return report
@@ -185,6 +184,8 @@ def test_a_function_that_dies_around_the_create_loses_no_run_and_doubles_none(cr
 
 def test_a_taken_name_that_is_not_this_intents_job_is_left_alone_and_the_next_number_is_used() -> None:
     story = Story()
+    story.account.answers = [CreateResult(CreateAnswer.UNANSWERED, "connection reset")]
+    story.tick()
     name = intend(story.run, 1).job
     story.account.jobs[name] = FakeJob({"someone": "else"}, state=JobState.COMPLETED)
     story.tick(4)
@@ -437,13 +438,13 @@ def test_one_poisoned_run_does_not_stop_the_sweep_for_the_others() -> None:
 
     observe = story.account.observe
 
-    def poisoned(run: Run, *, read_seals_too: bool = False):  # type: ignore[no-untyped-def]
-        if run.name != "another":
+    def poisoned(run: Run, *, read_seals_too: bool = False, survey: Survey | None = None) -> Observation:
+        if run.name == "another":
             raise ValueError("poison")
-        return observe(run, read_seals_too=read_seals_too)
+        return observe(run, read_seals_too=read_seals_too, survey=survey)
 
     story.account.observe = poisoned  # type: ignore[method-assign]
-    reports = story.reconciler.sweep(seconds=45)
+    reports = story.sweep.run().reports
     assert [bool(one.error) for one in reports] == [True, False]
     assert len(story.account.jobs) == 1
 
@@ -463,8 +464,10 @@ def test_a_quiet_run_is_not_written_at_every_tick() -> None:
 
 def test_a_sweep_ends_with_its_time_and_leaves_the_rest_for_the_next() -> None:
     story = Story()
-    assert story.reconciler.sweep(seconds=0) == []
+    assert story.sweep.run(seconds=0).left == 1
     assert story.account.jobs == {}
+    story.tick()
+    assert len(story.account.jobs) == 1
 
 
 def test_two_reconcilers_at_once_create_one_job() -> None:
@@ -480,3 +483,93 @@ def test_a_crash_error_is_reported_and_not_raised_out_of_the_sweep() -> None:
     story = Story()
     story.account.crash_after = SendCreate
     assert CrashError.__name__ in story.tick().error
+
+
+def test_an_attempt_that_leaves_the_record_is_in_the_archive_first() -> None:
+    story = Story()
+    for nth in range(1, 14):
+        story.train(step=100 * nth)
+        story.end(JobState.FAILED, "InternalServerError: We encountered an internal error.", sealed_step=100 * nth)
+        story.tick()
+    kept = [one.number for one in story.run.attempts]
+    lines = [json.loads(line)["attempt"] for line in story.account.archived.values()]
+    assert len(kept) == KEPT_ATTEMPTS
+    assert sorted([one["number"] for one in lines] + kept) == list(range(1, 14))
+    assert all(one["outcome"] == "failed" for one in lines)
+
+
+def test_a_function_that_dies_between_archive_and_record_loses_no_attempt_and_doubles_none() -> None:
+    story = Story()
+    for nth in range(1, 11):
+        story.train(step=100 * nth)
+        story.end(JobState.FAILED, "InternalServerError: We encountered an internal error.", sealed_step=100 * nth)
+        story.tick()
+    story.account.crash_in_archive = True
+    assert CrashError.__name__ in story.tick().error
+    assert [one.number for one in story.run.attempts] == list(range(1, 11))
+    assert list(story.account.archived) != []
+    story.tick()
+    assert [one.number for one in story.run.attempts] == list(range(2, 12))
+    assert len(story.account.archived) == 1
+    assert len(story.account.live()) == 1
+
+
+def test_a_quiet_run_is_written_once_a_refresh_with_its_status() -> None:
+    story = Story()
+    story.train()
+    writes, statuses = story.store.writes, len(story.account.statuses)
+    for step in range(101, 131):
+        story.move(step=step)
+        story.tick()
+    assert story.store.writes - writes == 3
+    assert len(story.account.statuses) - statuses == 3
+    assert story.run.attempt is not None
+    assert story.run.attempt.last_step is not None
+    assert story.run.attempt.last_step >= 120
+
+
+def test_a_changed_state_is_written_and_told_at_once() -> None:
+    story = Story()
+    story.tick(2)
+    writes, statuses = story.store.writes, len(story.account.statuses)
+    story.job.state, story.job.training_at = JobState.TRAINING, story.account.now
+    story.tick()
+    assert story.store.writes > writes
+    assert story.account.statuses[statuses:] == ["training"]
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_an_event_of_a_job_moves_its_run_alone(tagged: bool) -> None:
+    story = Story()
+    story.store.save(a_run(name="another"))
+    story.tick()
+    job = story.run.attempt
+    assert job is not None
+    story.end(JobState.COMPLETED)
+    reports = story.reconciler.for_job(job.job, run=story.run.id if tagged else "")
+    assert [(one.run, one.phase) for one in reports] == [("research/tiny", "succeeded")]
+
+
+@pytest.mark.parametrize("run", ["research/another", "research/nobody", "no id", "vision/tiny"])
+def test_an_event_that_names_a_run_which_the_job_is_not_of_changes_nothing(run: str) -> None:
+    story = Story()
+    story.store.save(a_run(name="another"))
+    story.tick()
+    job = story.run.attempt
+    assert job is not None
+    assert story.reconciler.for_job(job.job, run=run) == []
+
+
+def test_an_event_sends_no_call_without_a_token_either() -> None:
+    story = Story()
+    story.train()
+    run = story.run
+    story.store.save(replace(run, manifest=run.manifest.model_copy(update={"state": "stopped"})))
+    story.tokens.left = {Call.STOP: 0}
+    (report,) = story.reconciler.for_job(run.attempts[-1].job)
+    assert report.left
+    assert "no token" in report.reason
+    assert story.run.attempts[-1].stopped_at is None
+    story.tokens.left = {}
+    story.tick()
+    assert story.job.state is JobState.STOPPING

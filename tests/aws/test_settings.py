@@ -3,7 +3,13 @@ import pytest
 from holdfast.aws.settings import IntakeSettings, PublishSettings, ReconcileSettings, SettingsError
 
 RECONCILE = ReconcileSettings(
-    bucket="b", table="t", environment="dev", topic_arn="arn", poll_seconds=60, status_refresh_seconds=600
+    bucket="b",
+    table="t",
+    environment="dev",
+    topic_arn="arn",
+    poll_seconds=60,
+    status_refresh_seconds=600,
+    intake_function="intake",
 )
 INTAKE = IntakeSettings(bucket="b", table="t", bundle_parameter="/p", topic_arn="arn")
 

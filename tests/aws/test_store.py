@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.aws.store import ConflictError, DynamoStore
-from holdfast.core.model import Attempt, Phase
+from holdfast.aws.store import ConflictError, DynamoStore, Unreadable
+from holdfast.core.model import Attempt, Phase, Run
 from tests.aws.conftest import TABLE, Aws
 from tests.builders import a_run
 
@@ -44,7 +44,7 @@ def test_two_teams_with_a_run_of_the_same_name_do_not_meet(aws: Aws) -> None:
     store = DynamoStore(aws.dynamodb, TABLE)
     store.save(a_run(team="research"))
     store.save(a_run(team="vision"))
-    assert {run.team for run in store.active()} == {"research", "vision"}
+    assert {run.id for run in store.active()} == {"research/tiny", "vision/tiny"}
 
 
 def test_a_run_leaves_the_active_index_only_when_it_ended_and_nothing_is_owed(aws: Aws) -> None:
@@ -53,3 +53,25 @@ def test_a_run_leaves_the_active_index_only_when_it_ended_and_nothing_is_owed(aw
     assert [run.id for run in store.active()] == [ended.id]
     store.save(replace(ended, status_due=False))
     assert list(store.active()) == []
+
+
+def test_a_record_that_cannot_be_read_does_not_hide_the_others(aws: Aws) -> None:
+    store = DynamoStore(aws.dynamodb, TABLE)
+    store.save(a_run(name="sound"))
+    for name, record in (("no-json", "{"), ("of-a-later-version", '{"team": "research"}')):
+        aws.dynamodb.put_item(
+            TableName=TABLE,
+            Item={
+                "pk": {"S": f"run#research/{name}"},
+                "version": {"N": "1"},
+                "record": {"S": record},
+                "active": {"S": "1"},
+                "due": {"N": "0"},
+            },
+        )
+    found = list(store.active())
+    assert {one.id for one in found if isinstance(one, Unreadable)} == {
+        "research/no-json",
+        "research/of-a-later-version",
+    }
+    assert [one.id for one in found if isinstance(one, Run)] == ["research/sound"]

@@ -57,7 +57,13 @@ def _settings() -> dict[str, str]:
     told = (
         IntakeSettings(bucket="b", table="t", bundle_parameter="/p", topic_arn="arn"),
         ReconcileSettings(
-            bucket="b", table="t", environment="dev", topic_arn="arn", poll_seconds=60, status_refresh_seconds=600
+            bucket="b",
+            table="t",
+            environment="dev",
+            topic_arn="arn",
+            poll_seconds=60,
+            status_refresh_seconds=600,
+            intake_function="f",
         ),
         PublishSettings(bucket="b"),
     )

@@ -84,6 +84,7 @@ EVERY_FUNCTION = {
                 *("sagemaker:AddTags", "sagemaker:CreateTrainingJob", "sagemaker:DescribeTrainingJob"),
                 *("sagemaker:ListTags", "sagemaker:ListTrainingJobs", "sagemaker:StopTrainingJob"),
                 *("cloudwatch:GetMetricData", "iam:PassRole", "logs:FilterLogEvents", "sns:Publish"),
+                "lambda:InvokeFunction",
             },
         ),
         ("Publish", {"s3:GetObject", "s3:PutObject"}),
@@ -129,6 +130,14 @@ def test_reconcile_reads_seals_and_writes_status_and_control_alone(reconcile: li
     for key in ("checkpoints/research/run/g001/x", f"templates/{DIGEST}/x", "manifests/research/run.yaml"):
         assert not may(reconcile, "s3:PutObject", f"{BUCKET}/{key}")
         assert not may(reconcile, "s3:DeleteObject", f"{BUCKET}/{key}")
+
+
+def test_reconcile_lists_manifests_and_hands_them_to_intake_without_reading_them(reconcile: list[Statement]) -> None:
+    assert may(reconcile, "s3:ListBucket", BUCKET, s3_prefix="manifests/")
+    assert not may(reconcile, "s3:GetObject", f"{BUCKET}/manifests/research/run.yaml")
+    assert may(reconcile, "lambda:InvokeFunction", "<IntakeFunction.Arn>")
+    for other in ("<PublishFunction.Arn>", "<ReconcileFunction.Arn>"):
+        assert not may(reconcile, "lambda:InvokeFunction", other)
 
 
 def test_reconcile_creates_and_stops_its_own_jobs_and_no_other(reconcile: list[Statement]) -> None:
