@@ -126,6 +126,18 @@ def test_a_refused_manifest_that_is_dropped_again_is_judged_again(desk: Desk) ->
     assert run.refused == ()
 
 
+def test_refused_bytes_that_are_dropped_again_are_judged_by_the_config_of_today(desk: Desk) -> None:
+    desk.drop(MANIFEST)
+    _forbid_the_instance_type(desk)
+    changed = MANIFEST + "state: stopped\n"
+    assert not desk.drop(changed).accepted
+    _allow(desk, "ml.m5.xlarge")
+    assert desk.drop(changed).accepted
+    run = desk.run()
+    assert run is not None
+    assert (run.refused, run.manifest.state) == ((), "stopped")
+
+
 def test_a_manifest_of_last_year_is_left_alone_although_the_table_is_empty(desk: Desk, sweeper: Sweeper) -> None:
     put(desk)
     assert sweeper.look(since=60.0).keys == ()
@@ -152,6 +164,10 @@ def test_what_cannot_be_listed_is_said_and_tried_again(desk: Desk, sweeper: Swee
 
 
 def _forbid_the_instance_type(desk: Desk) -> None:
-    newer = a_deployment(bucket=BUCKET, instance_types=("ml.g5.12xlarge",)).model_dump_json()
+    _allow(desk, "ml.g5.12xlarge")
+
+
+def _allow(desk: Desk, instance_type: str) -> None:
+    newer = a_deployment(bucket=BUCKET, instance_types=(instance_type,)).model_dump_json()
     desk.aws.s3.put_object(Bucket=BUCKET, Key=f"templates/{BUNDLE}/deployment.json", Body=newer.encode())
     desk.intake._artifacts._deployments.clear()
