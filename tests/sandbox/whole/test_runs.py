@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from holdfast.core.model import Cause, Outcome, Phase
+from holdfast.core.sweep import MANIFEST_GRACE_SECONDS
 from tests.sandbox.whole.conftest import Whole
 
 pytestmark = pytest.mark.end_to_end
@@ -20,6 +24,38 @@ def side_by_side(whole: Whole) -> None:
     whole.drop("missing", whole.manifest(hyperparameters={"steps": 5, "module": "no_such_module"}))
     whole.drop("killed", whole.manifest(hosts=2, hyperparameters={"steps": 150}))
     whole.drop("wished", whole.manifest(hyperparameters={"steps": 400}))
+    for name in ("plain", "missing", "killed", "wished"):
+        whole.until(name, lambda run: True)
+    with no_events_of_manifests(whole):
+        whole.drop("unheard", whole.manifest(hyperparameters={"steps": 5}))
+
+
+@contextmanager
+def no_events_of_manifests(whole: Whole) -> Iterator[None]:
+    """S3's events are lost while this lasts: the rule that would hand them to intake is off."""
+    events = whole.client("events")
+    (rule,) = [one["Name"] for one in events.list_rules()["Rules"] if "ManifestDropped" in one["Name"]]
+    events.disable_rule(Name=rule)
+    try:
+        yield
+        time.sleep(3)  # an event takes less than a second here; one that came late would be heard after all
+    finally:
+        events.enable_rule(Name=rule)
+
+
+def test_a_host_that_dies_is_restarted_from_the_newest_sealed_checkpoint(whole: Whole) -> None:
+    # First of all: later its job could have trained to its end before anybody kills a host of it.
+    begun = whole.until("killed", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 30)
+    assert begun.attempt is not None
+    whole.faults.kill_hosts(begun.attempt.job, "algo-2")
+    run = whole.until_settled("killed")
+    first, second = run.attempts
+    assert run.phase is Phase.SUCCEEDED
+    assert (first.outcome, first.cause) == (Outcome.FAILED, Cause.HARDWARE)
+    assert first.sealed_step is not None
+    assert first.sealed_step >= 30
+    assert second.resumed_from_step == first.sealed_step
+    assert second.last_step == 150
 
 
 def test_a_teams_own_code_trains_to_its_end_and_its_status_says_so(whole: Whole) -> None:
@@ -46,20 +82,6 @@ def test_a_missing_module_fails_the_run_at_once_with_its_cause_in_words(whole: W
     assert len(run.attempts) == 1
 
 
-def test_a_host_that_dies_is_restarted_from_the_newest_sealed_checkpoint(whole: Whole) -> None:
-    begun = whole.until("killed", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 30)
-    assert begun.attempt is not None
-    whole.faults.kill_hosts(begun.attempt.job, "algo-2")
-    run = whole.until_settled("killed")
-    first, second = run.attempts
-    assert run.phase is Phase.SUCCEEDED
-    assert (first.outcome, first.cause) == (Outcome.FAILED, Cause.HARDWARE)
-    assert first.sealed_step is not None
-    assert first.sealed_step >= 30
-    assert second.resumed_from_step == first.sealed_step
-    assert second.last_step == 150
-
-
 def test_a_run_is_stopped_and_resumed_by_its_manifest(whole: Whole) -> None:
     whole.until("wished", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 20)
     whole.drop("wished", whole.manifest(hyperparameters={"steps": 400}, state="stopped"))
@@ -71,6 +93,14 @@ def test_a_run_is_stopped_and_resumed_by_its_manifest(whole: Whole) -> None:
     whole.drop("wished", whole.manifest(hyperparameters={"steps": reached + 10}))
     run = whole.until("wished", lambda run: run.phase is Phase.SUCCEEDED)
     assert run.attempts[1].resumed_from_step == reached
+
+
+def test_a_manifest_whose_event_was_lost_is_found_by_a_sweep_and_trains(whole: Whole) -> None:
+    run = whole.until("unheard", lambda run: run.phase is Phase.SUCCEEDED, seconds=180.0)
+    assert run.attempts[0].last_step == 5
+    dropped_at = whole.client("s3").head_object(Bucket=whole.config.bucket, Key="manifests/research/unheard.yaml")
+    # Not by a late event: the watcher leaves an upload to its event for a minute.
+    assert run.registered_at - dropped_at["LastModified"].timestamp() >= MANIFEST_GRACE_SECONDS - 1
 
 
 def test_the_functions_that_run_are_the_deployed_asset_and_write_their_logs(whole: Whole) -> None:
