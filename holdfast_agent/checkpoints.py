@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from holdfast_agent.beat import Beat, heartbeat
-from holdfast_agent.contract import JobContext, Lease, Seal, render_seal, step_folder, step_of_folder
+from holdfast_agent.contract import ContractError, JobContext, Lease, Seal, render_seal, step_folder, step_of_folder
 from holdfast_agent.lease import Fence, FencedError, LeaseUnknownError
 from holdfast_agent.lines import say
 from holdfast_agent.objects import ObjectsUnavailableError, S3Objects
@@ -101,8 +101,18 @@ class Checkpoints:
         self._replaced: set[int] = set()
 
     @staticmethod
-    def from_env() -> Checkpoints:
-        """For a script that the launcher started. Raises ContractError, in words, in any other."""
+    def from_env(local: str | os.PathLike[str] | None = None) -> Checkpoints:
+        """Those of the job that the launcher started this script for; outside of any job those in the folder `local`,
+        to try the script at home. Raises ContractError, in words, outside of a job without `local`."""
+        if "HOLDFAST_RUN" not in os.environ:
+            if local is None:
+                raise ContractError(
+                    "this process is in no Holdfast job (HOLDFAST_RUN is not set); to try the script at home, name a "
+                    "folder for its checkpoints: Checkpoints.from_env(local='checkpoints')"
+                )
+            at_home = Lease(0, 0)
+            ranks, beat = Ranks.from_env(os.environ), heartbeat()
+            return Checkpoints(Path(local), run="local", uid="local", lease=at_home, keep=3, ranks=ranks, beat=beat)
         context = JobContext.from_env(os.environ)
         incarnation = os.environ.get(INCARNATION, "")
         lease = Lease(context.attempt, int(incarnation) if incarnation.isdigit() else 0)

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_agent.contract import Lease, Seal, parse_seal, render_lease, render_seal, step_folder
+from holdfast_agent.checkpoints import Checkpoints
+from holdfast_agent.contract import (
+    ContractError,
+    JobContext,
+    Lease,
+    Seal,
+    parse_seal,
+    render_lease,
+    render_seal,
+    step_folder,
+)
 from holdfast_agent.lease import FencedError
 from tests.agent.checkpoint_store import (
     LEASE_URI,
@@ -312,3 +322,31 @@ def test_the_seal_names_every_file_with_its_size_and_the_writer(store: Store) ->
     assert on_disk == seal == parse_seal(render_seal(seal))
     assert [(entry.path, entry.bytes) for entry in seal.files] == [("a.bin", 5), ("b.bin", 0)]
     assert (seal.run, seal.uid, seal.attempt, seal.incarnation, seal.world_size) == ("research/moby", "u-1", 4, 1, 1)
+
+
+def test_a_script_at_home_keeps_its_checkpoints_in_the_folder_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_RUN", raising=False)
+    Checkpoints.from_env(local=tmp_path / "mine").save(4, {"state.bin": b"state"}, loss=1.0)
+    restored = Checkpoints.from_env(local=str(tmp_path / "mine")).restore()
+    assert restored is not None
+    assert (restored.step, restored.read("state.bin")) == (4, b"state")
+
+
+def test_a_script_at_home_that_names_no_folder_is_told_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_RUN", raising=False)
+    with pytest.raises(ContractError, match=r"in no Holdfast job .*Checkpoints\.from_env\(local='checkpoints'\)"):
+        Checkpoints.from_env()
+
+
+def test_in_a_job_the_folder_for_home_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobContext("research/moby", "u-1", "job", 1, "train.py", "00", checkpoint_path=str(tmp_path / "job"))
+    for name, value in job.to_env().items():
+        monkeypatch.setenv(name, value)
+    Checkpoints.from_env(local=tmp_path / "home").save(4, {"state.bin": b"state"}, loss=1.0)
+    assert (tmp_path / "job" / step_folder(4)).is_dir()
+    assert not (tmp_path / "home").exists()
+    monkeypatch.delenv("HOLDFAST_UID")
+    with pytest.raises(ContractError, match="HOLDFAST_UID is missing"):
+        Checkpoints.from_env(local=tmp_path / "home")
