@@ -75,6 +75,9 @@ def main() -> int:
             files = {"state.pt": state_of(model, optimizer, step, digest_of(text))} if rank == 0 else {}
             checkpoints.save(step, files, loss=mean_loss)
         if stop:
+            if ranks > 1:
+                # Rank 0 may still be saving, and torchrun ends every rank, by force after 30 s, once one has left.
+                dist.barrier()
             return EXIT_STOPPED
     if rank == 0:
         write_model(model, Path(os.environ.get("SM_MODEL_DIR", "model")))
