@@ -133,8 +133,11 @@ JSON Schema, for completion in an editor.
 A manifest is a YAML or JSON file at `manifests/<team>/<run>.yaml` (or `.yml`, `.json`) in the deployment's bucket. The
 folder is the team and the file's name the run; neither can be chosen in the body. Try one without AWS:
 
-    holdfast validate manifests/research/my-run.yaml --config config/sandbox.yaml
-    holdfast request manifests/research/my-run.yaml --config config/sandbox.yaml
+    .venv/bin/holdfast validate job_templates/tiny_gpt/manifest.example.yaml --team research --run tiny
+    .venv/bin/holdfast request job_templates/tiny_gpt/manifest.example.yaml --team research --run tiny
+
+Both judge by `config/sandbox.yaml`, or by another account's with `--config config/<account>.yaml`. How to train with
+one's own script: [your-own-code.md](your-own-code.md).
 
 The text is read by JSON's rules: `no`, `on`, `12:30` and `2026-01-31` are strings, `true`, `false` and `null` are what
 they are in JSON. Anchors, aliases, tags, a second document and a name given twice are refused, as are files of more
