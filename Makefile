@@ -16,7 +16,7 @@ export CDK_DISABLE_VERSION_CHECK := 1
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT := $(CURDIR)/.build/jsii
 export npm_config_cache := $(CURDIR)/.build/npm
 
-.PHONY: help setup demo test check lint types imports synth template-check deploy clean
+.PHONY: help setup demo sandbox test check lint types imports synth template-check deploy clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -25,6 +25,9 @@ setup: $(VENV)/.complete node_modules/.complete ## Python and Node packages, pin
 
 demo: setup ## A run that hangs, is noticed and finishes, on the embedded cloud
 	python -m sandbox.demo
+
+sandbox: setup ## The embedded cloud, for manifests of your own; Ctrl-C ends it
+	python -m sandbox
 
 test: setup ## All tests
 	python -m pytest

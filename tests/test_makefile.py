@@ -20,7 +20,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "check", "synth", "deploy", "clean"])
+@pytest.mark.parametrize("target", ["demo", "sandbox", "test", "check", "synth", "deploy", "clean"])
 def test_help_lists_what_a_person_needs(target: str) -> None:
     assert f"make {target} " in make("help").stdout
 
