@@ -19,7 +19,8 @@ def status_of(run: Run, now: float) -> dict[str, Any]:
         "why": run.why,
         "cause": run.cause.value if run.cause else None,
         "due": _when(run.due_at),
-        "health": run.health or None,
+        # Of a run that is over, the last look's health would only puzzle.
+        "health": None if run.phase.terminal else run.health or None,
         "step": attempt.last_step if attempt else None,
         "sealed_step": attempt.sealed_step if attempt else None,
         "restarts": run.ledger.restarts,

@@ -20,6 +20,11 @@ def test_the_status_tells_the_story_of_every_attempt_in_utc() -> None:
     assert told[1]["resumed_from_step"] == 40
 
 
+def test_health_is_told_of_a_run_that_lives_and_not_of_one_that_is_over() -> None:
+    assert status_of(a_run(phase=Phase.TRAINING, health="healthy: step 4"), now=0.0)["health"] == "healthy: step 4"
+    assert status_of(a_run(phase=Phase.SUCCEEDED, health="healthy: step 4"), now=0.0)["health"] is None
+
+
 def test_a_refused_manifest_without_a_run_has_its_errors_and_no_attempts() -> None:
     document = refused_status("research", "tiny", ("template: no such one",), now=0.0)
     assert document["manifest"] == {"accepted": False, "errors": ["template: no such one"], "note": None}
