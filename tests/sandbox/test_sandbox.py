@@ -98,14 +98,14 @@ def test_what_it_prints_takes_a_script_to_a_run_that_succeeds_and_ctrl_c_leaves_
 ) -> None:
     write_files(tmp_path, OWN_CODE)
     subprocess.run(["tar", "czf", "code.tar.gz", "-C", "mycode", "."], cwd=tmp_path, check=True)
-    standing.until("print(s3.get_object", seconds=60)
+    standing.until("print(s3.get_object", seconds=120)
     export = standing.command("export AWS_ACCESS_KEY_ID")
 
     for words in ("'code.tar.gz'", "'my-run.yaml'"):
         done = paste(tmp_path, export, standing.command("upload_file", words))
         assert done.returncode == 0, done.stderr
     status = {}
-    deadline = time.monotonic() + 45
+    deadline = time.monotonic() + 120
     while status.get("phase") != "succeeded" and time.monotonic() < deadline:
         time.sleep(0.5)
         told = paste(tmp_path, export, standing.command("print(s3.get_object")).stdout
@@ -116,7 +116,7 @@ def test_what_it_prints_takes_a_script_to_a_run_that_succeeds_and_ctrl_c_leaves_
     state = next(line for line in standing.lines if "its log is" in line).split("its log is ")[1].split("/emulator")[0]
     assert processes_that_mention(state)
     standing.process.send_signal(signal.SIGINT)
-    assert standing.process.wait(timeout=25) == 0
+    assert standing.process.wait(timeout=60) == 0
     assert processes_that_mention(state) == []
 
 
