@@ -6,6 +6,7 @@ Prints what a person needs to use it from another terminal: endpoint, bucket, cr
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 import time
@@ -94,9 +95,8 @@ Without the aws command:
 
 
 def _python() -> str:
-    """This interpreter, as short as it can be written in this folder."""
-    here = Path(sys.executable)
-    return str(here.relative_to(Path.cwd())) if here.is_relative_to(Path.cwd()) else str(here)
+    """The interpreter at its full path: the lines are pasted in whatever folder a person's code is in."""
+    return shlex.quote(sys.executable)
 
 
 def say(words: str) -> None:

@@ -21,6 +21,7 @@ from holdfast.core.read_config import read_config
 from sandbox.__main__ import CONFIG, instructions, wait
 from sandbox.cloud.lifecycle import Cloud, CloudError
 from tests.docs.pages import OWN_CODE, write_files
+from tests.sandbox.cloud.processes import heed_ctrl_c
 from tests.sandbox.test_demo import processes_that_mention
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -69,6 +70,7 @@ def standing() -> Iterator[Standing]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509 - no threads of ours live yet, and it only sets a signal
     )
     stands = Standing(process)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -34,3 +35,9 @@ def wait_until(condition: Callable[[], bool], *, within_seconds: float) -> bool:
             return True
         time.sleep(0.05)
     return condition()
+
+
+def heed_ctrl_c() -> None:
+    """For a child before it begins: a shell starts what it puts into the background with Ctrl-C ignored, and a test run
+    from there would hand that on to the very process that is to be interrupted."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,7 +17,7 @@ import pytest
 
 from sandbox.cloud.lifecycle import CloudError, running_cloud
 from tests.sandbox.cloud.hold_cloud import PROBE
-from tests.sandbox.cloud.processes import of_cloud, wait_until
+from tests.sandbox.cloud.processes import heed_ctrl_c, of_cloud, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LITTER = "tests.sandbox.cloud.litter_plane"
@@ -39,7 +39,14 @@ class Held:
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
     command = [sys.executable, "-m", "tests.sandbox.cloud.hold_cloud", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509 - no threads of ours live yet, and it only sets a signal
+    )
     assert process.stdout is not None
     pids = json.loads(process.stdout.readline())
     found = Held(process, tmp_path, pids["emulator"], pids["child"])
