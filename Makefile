@@ -6,6 +6,8 @@
 PYTHON ?= python3
 VENV := .venv
 CONFIGS := sandbox example
+# The tests mostly wait, for clouds, jobs and polls: three processes keep two cores busy.
+TEST_PROCESSES := 3
 
 # The tools of this project before any other of the same name, also for what `cdk` starts.
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/node_modules/.bin:$(PATH)
@@ -30,7 +32,7 @@ sandbox: setup ## The embedded cloud, for manifests of your own; Ctrl-C ends it
 	python -m sandbox
 
 test: setup ## All tests
-	python -m pytest
+	python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder
 
 check: lint types imports template-check ## Lint, types, import contracts, templates
 

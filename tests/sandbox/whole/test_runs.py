@@ -22,7 +22,8 @@ def side_by_side(whole: Whole) -> None:
     whole.drop("plain", whole.manifest(hyperparameters={"steps": 15}))
     whole.drop("plain", whole.manifest(team="vision", hyperparameters={"steps": 12}), team="vision")
     whole.drop("missing", whole.manifest(hyperparameters={"steps": 5, "module": "no_such_module"}))
-    whole.drop("killed", whole.manifest(hosts=2, hyperparameters={"steps": 150}))
+    # Slow, so that the job is still training when somebody comes to kill a host of it, also on a busy machine.
+    whole.drop("killed", whole.manifest(hosts=2, hyperparameters={"steps": 150, "slow_step_seconds": 2}))
     whole.drop("wished", whole.manifest(hyperparameters={"steps": 400}))
     for name in ("plain", "missing", "killed", "wished"):
         whole.until(name, lambda run: True)
@@ -44,7 +45,6 @@ def no_events_of_manifests(whole: Whole) -> Iterator[None]:
 
 
 def test_a_host_that_dies_is_restarted_from_the_newest_sealed_checkpoint(whole: Whole) -> None:
-    # First of all: later its job could have trained to its end before anybody kills a host of it.
     begun = whole.until("killed", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 30)
     assert begun.attempt is not None
     whole.faults.kill_hosts(begun.attempt.job, "algo-2")
