@@ -121,6 +121,7 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
             intake_function=settings.intake_function,
             now=time.time,
         ),
+        publisher=publisher,
         tokens=tokens,
         holder=lambda: uuid.uuid4().hex,
         now=time.time,

@@ -21,12 +21,14 @@ from holdfast.aws.sweep import HandsOver, Sweep
 from holdfast.aws.sweep_item import Lease, LeaseLostError, SweepItem
 from holdfast.aws.tokens import BURST, INTERVAL_SECONDS, Call
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
+from holdfast.core.detect.mass import see
 from holdfast.core.layout import history_key
 from holdfast.core.model import Attempt, JobState, Notice, Run, digest_of, dump_run, load_run
 from holdfast.core.observation import Absent, HostSeries, Job, Observation, Progress, Seals, Unknown
 from holdfast.core.reconcile import Action, Intent, RemoveEndRequest, SendCreate, SendEndRequest, SendStop
 from holdfast.core.record_size import history_line
 from holdfast.core.sweep import Summary, SweepState
+from holdfast.core.watcher_state import WatcherState, take_stock
 
 
 class CrashError(Exception):
@@ -195,8 +197,15 @@ class FakeAccount:
     def read(self, state: SweepState, *, until: float) -> Listing:
         return Listing(whole=True, state=state)
 
-    def survey(self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float) -> Survey:
-        return Survey(listed)
+    def survey(self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float, watcher: WatcherState) -> Survey:
+        seen = [
+            see(run, job.progress, now)
+            for run in runs
+            if run.attempt is not None
+            and (job := self.jobs.get(run.attempt.job)) is not None
+            and job.state is JobState.TRAINING
+        ]
+        return Survey(listed, doubt=take_stock(watcher, runs, [one for one in seen if one is not None], now))
 
     def hand_over(self, since: float, to: float, *, until: float) -> Handed:
         return Handed(whole=True)
@@ -245,6 +254,7 @@ class FakeSweepItem:
         self._now = now
         self._holder, self._until, self._in_hand, self._count = "", 0.0, "", 0
         self.state = SweepState()
+        self.watcher = WatcherState()
         self.writes = 0
 
     def take(self, holder: str, *, seconds: float) -> Lease | None:
@@ -252,20 +262,26 @@ class FakeSweepItem:
             return None
         self.writes += 1
         self._count += 1
-        lease = Lease(holder, replace(self.state, count=self._count), died=bool(self._holder), in_hand=self._in_hand)
+        state = replace(self.state, count=self._count)
+        lease = Lease(holder, state, self.watcher, died=bool(self._holder), in_hand=self._in_hand)
         self._holder, self._until = holder, self._now() + seconds
         return lease
 
     def in_hand(self, holder: str, run: str) -> None:
-        if holder != self._holder:
-            raise LeaseLostError(f"the lease of {holder} was taken by another")
-        self.writes += 1
+        self._write_as(holder)
         self._in_hand = run
 
-    def give_back(self, holder: str, state: SweepState) -> None:
+    def remember(self, holder: str, watcher: WatcherState) -> None:
+        self._write_as(holder)
+        self.watcher = watcher
+
+    def _write_as(self, holder: str) -> None:
         if holder != self._holder:
             raise LeaseLostError(f"the lease of {holder} was taken by another")
         self.writes += 1
+
+    def give_back(self, holder: str, state: SweepState) -> None:
+        self._write_as(holder)
         self._holder, self._in_hand, self.state = "", "", state
 
 
@@ -312,6 +328,7 @@ class Watcher:
             lister=account,
             surveyor=account,
             lost_manifests=lost_manifests or account,
+            publisher=account,
             tokens=self.tokens,
             holder=ids or Ids(),
             now=account.clock,

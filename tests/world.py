@@ -63,6 +63,7 @@ class World:
             lister=Lister(sagemaker=sagemaker, environment=environment, now=self.people.clock, sleep=self.people.sleep),
             surveyor=Surveyor(evidence=evidence, status_refresh_seconds=600),
             lost_manifests=self.people,
+            publisher=self.people,
             tokens=tokens,
             holder=self.ids,
             now=self.people.clock,

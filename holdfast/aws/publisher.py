@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sns.client import SNSClient
+    from mypy_boto3_sns.type_defs import MessageAttributeValueTypeDef
 
 REMEMBERED_SECONDS = 7 * 86_400
 
@@ -74,12 +76,24 @@ class Publisher:
     def notify(self, notice: Notice) -> None:
         self._send_once(notice=asdict(notice))
 
-    def _send(self, notice: dict[str, str]) -> str:
+    def _send(self, notice: dict[str, Any]) -> str:
         answer = self._sns.publish(
             TopicArn=self._topic_arn,
             Subject=notice["subject"],
             Message=notice["body"],
             # What a subscription's filter can tell apart: an address gets its own teams' notices.
-            MessageAttributes={name: {"DataType": "String", "StringValue": notice[name]} for name in ("team", "kind")},
+            MessageAttributes={
+                "team": _for_teams(notice["teams"]) if notice["teams"] else _for_one(notice["team"]),
+                "kind": _for_one(notice["kind"]),
+            },
         )
         return str(answer["MessageId"])
+
+
+def _for_one(value: str) -> MessageAttributeValueTypeDef:
+    return {"DataType": "String", "StringValue": value}
+
+
+def _for_teams(teams: Sequence[str]) -> MessageAttributeValueTypeDef:
+    """A filter that allows any of them matches, and its address gets the message once (SNS developer guide)."""
+    return {"DataType": "String.Array", "StringValue": json.dumps(teams)}

@@ -134,7 +134,13 @@ class Reconciler:
         """
         refresh = self._now() - run.written_at >= self._status_refresh_seconds and (survey is None or survey.refresh())
         observation = self._observer.observe(run, read_seals_too=refresh, survey=survey)
-        step = reconcile(run, observation, intend=self._intend, poll_seconds=self._poll_seconds)
+        step = reconcile(
+            run,
+            observation,
+            intend=self._intend,
+            poll_seconds=self._poll_seconds,
+            doubt=None if survey is None else survey.doubt,
+        )
         # Before anything is written: a step that may not be carried out now is no step.
         for action in step.actions:
             self._take_token(action)

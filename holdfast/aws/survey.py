@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.aws.evidence import Evidence
+from holdfast.core.detect.mass import Doubt, see
 from holdfast.core.model import Attempt, JobState, Run
 from holdfast.core.observation import Progress, Unknown
 from holdfast.core.sweep import Summary
+from holdfast.core.watcher_state import WatcherState, take_stock
 
 # DescribeTrainingJob: 5 calls a second, shared with everyone else in the account; a sweep has 45 s and other work.
 DESCRIBES_A_SWEEP = 100
@@ -31,6 +33,8 @@ class Survey:
 
     listed: Mapping[str, Summary] = field(default_factory=dict)
     progress: Mapping[str, Progress | Unknown] = field(default_factory=dict)
+    doubt: Doubt | None = None
+    """Whether the watcher may be believed; None where nobody counted, and then no hang is."""
     describes: int = DESCRIBES_A_SWEEP
     revisits: int = REVISITS_A_SWEEP
     suspects: int = SUSPECTS_A_SWEEP
@@ -72,10 +76,16 @@ class Surveyor:
         self._evidence = evidence
         self._window = status_refresh_seconds + WINDOW_MARGIN_SECONDS
 
-    def survey(self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float) -> Survey:
-        """Never raises botocore's errors: a step that could not be read is Unknown."""
-        training = [run.attempt for run in runs if run.attempt is not None and _trains(run.attempt)]
-        return Survey(listed, self._evidence.progress_of_all(training, self._window, now))
+    def survey(self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float, watcher: WatcherState) -> Survey:
+        """`runs`: all active ones, also those to which the sweep may not come: the doubt is counted over them.
+
+        Never raises botocore's errors: a step that could not be read is Unknown.
+        """
+        training = [(run, run.attempt) for run in runs if run.attempt is not None and _trains(run.attempt)]
+        progress = self._evidence.progress_of_all([attempt for _, attempt in training], self._window, now)
+        seen = [see(run, progress.get(attempt.job), now) for run, attempt in training]
+        doubt = take_stock(watcher, runs, [one for one in seen if one is not None], now)
+        return Survey(listed, progress, doubt)
 
 
 def _trains(attempt: Attempt) -> bool:

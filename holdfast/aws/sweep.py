@@ -14,6 +14,7 @@ from typing import Protocol
 from holdfast.aws.listing import Listing
 from holdfast.aws.lost_manifests import Handed
 from holdfast.aws.reconciler import Report, report_of
+from holdfast.aws.self_doubt import Notifies, SelfDoubt
 from holdfast.aws.store import Store, Unreadable
 from holdfast.aws.survey import Survey
 from holdfast.aws.sweep_item import Lease, LeaseLostError, SweepItem
@@ -21,6 +22,7 @@ from holdfast.aws.tokens import Call, Tokens
 from holdfast.core.model import Run
 from holdfast.core.sweep import Summary, SweepState, in_turn, manifest_window, manifests_are_due, may_create
 from holdfast.core.sweep import after_sweep as state_after
+from holdfast.core.watcher_state import WatcherState
 
 SWEEP_SECONDS = 45.0
 # The function lives 55 s at most, so a lease that has run out was left behind by one that is dead; and the next tick,
@@ -39,7 +41,9 @@ class Lists(Protocol):
 
 
 class Surveys(Protocol):
-    def survey(self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float) -> Survey: ...
+    def survey(
+        self, runs: Sequence[Run], listed: Mapping[str, Summary], now: float, watcher: WatcherState
+    ) -> Survey: ...
 
 
 class HandsOver(Protocol):
@@ -79,6 +83,7 @@ class Sweep:
         lister: Lists,
         surveyor: Surveys,
         lost_manifests: HandsOver,
+        publisher: Notifies,
         tokens: Tokens,
         holder: Callable[[], str],
         now: Callable[[], float],
@@ -90,6 +95,7 @@ class Sweep:
         self._lister = lister
         self._surveyor = surveyor
         self._lost_manifests = lost_manifests
+        self._doubt = SelfDoubt(item=item, publisher=publisher)
         self._tokens = tokens
         self._holder = holder
         self._now = now
@@ -120,18 +126,20 @@ class Sweep:
         runs, reports = self._active()
         order = in_turn(runs, first=_after(lease.in_hand) or lease.state.first, last=lease.in_hand)
         listing = self._lister.read(lease.state, until=until)
-        survey = self._surveyor.survey(order, listing.summaries, self._now())
+        survey = self._surveyor.survey(order, listing.summaries, self._now(), lease.watcher)
+        watcher, doubted = self._doubt.before_looks(lease, survey.doubt, runs, self._now())
         left: list[Run] = []
         for run, report in self._look_at_all(order, survey, lease, until):
             if report is None or report.left:
                 left.append(run)
             if report is not None:
                 reports.append(report)
+        self._doubt.after_looks(lease, watcher, reports, self._now())
         whole = listing.whole and not survey.missed and all(may_create(run, self._now()) for run in left)
         state = state_after(
             listing.state if whole else lease.state, began_at=began_at, whole=whole, left=left, order=order
         )
-        words = [listing.error] if listing.error else []
+        words = [one for one in (listing.error, doubted) if one]
         if lease.died:
             words.append(f"the sweep before did not end{f'; it was looking at {lease.in_hand}' * bool(lease.in_hand)}")
         handed = Handed()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError
 from pydantic import TypeAdapter
 
 from holdfast.core.sweep import SweepState
+from holdfast.core.watcher_state import WatcherState
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 _KEY = {"pk": {"S": "sweep"}}
 _STATE = TypeAdapter(SweepState)
+_WATCHER = TypeAdapter(WatcherState)
 
 
 class LeaseLostError(Exception):
@@ -31,6 +33,7 @@ class Lease:
 
     holder: str
     state: SweepState
+    watcher: WatcherState = field(default_factory=WatcherState)
     died: bool = False
     in_hand: str = ""
 
@@ -42,6 +45,11 @@ class SweepItem(Protocol):
 
     def in_hand(self, holder: str, run: str) -> None:
         """Note the run that is looked at next. Raises LeaseLostError."""
+        ...
+
+    def remember(self, holder: str, watcher: WatcherState) -> None:
+        """Beside the sweep's own state, at once: it has to stand also where the sweep does not end. Raises
+        LeaseLostError."""
         ...
 
     def give_back(self, holder: str, state: SweepState) -> None:
@@ -85,12 +93,17 @@ class DynamoSweepItem:
         return Lease(
             holder,
             replace(state, count=count),
+            _WATCHER.validate_json(watcher) if (watcher := old.get("watcher_state", {}).get("S")) else WatcherState(),
             died="holder" in old,
             in_hand=old.get("in_hand", {}).get("S", ""),
         )
 
     def in_hand(self, holder: str, run: str) -> None:
         self._mine(holder, "SET in_hand = :run", {":run": {"S": run}})
+
+    def remember(self, holder: str, watcher: WatcherState) -> None:
+        text = _WATCHER.dump_json(watcher).decode()
+        self._mine(holder, "SET watcher_state = :watcher", {":watcher": {"S": text}})
 
     def give_back(self, holder: str, state: SweepState) -> None:
         text = _STATE.dump_json(state).decode()

@@ -170,13 +170,17 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Notice:
-    """A message that is owed to people; it leaves the run once it was published (at least once)."""
+    """A message that is owed to people; it leaves the run once it was published (at least once).
+
+    `teams`: where it is not about one run of `team`, all that get it, each address once.
+    """
 
     id: str
     team: str
     kind: str
     subject: str
     body: str
+    teams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from holdfast.core.detect.mass import Doubt
 from holdfast.core.model import Notice, Run
+
+# Of many, these are enough to begin with; the log names the rest.
+RUNS_NAMED = 40
 
 _SUBJECTS = {
     "refused": "manifest refused",
@@ -36,6 +42,34 @@ def notice(run: Run, kind: str, words: str, *, key: str) -> Notice | None:
     return Notice(
         id=f"{run.uid}/{kind}/{key}", team=run.team, kind=kind, subject=subject, body="\n".join(lines)[:8_000]
     )
+
+
+def doubt_notice(doubt: Doubt, since: float, teams: Sequence[str]) -> Notice:
+    """The one page of a doubt, however many runs and ticks it has."""
+    named = doubt.counted[:RUNS_NAMED]
+    more = len(doubt.counted) - len(named)
+    lines = [
+        f"{len(doubt.counted)} of {doubt.known} runs look hung within one window; at most {doubt.limit} may.",
+        "So many at once are seldom hangs: more likely CloudWatch delivers late, or something that the runs share stands",
+        "still, such as a file system or a network. The watcher does not trust itself: it ends no run for a hang.",
+        "",
+        "Everything else goes on: runs that end are restarted, manifests are taken, agents end what they see hang.",
+        "It is over by itself once the runs are seen to move; whatever still looks hung then is ended as ever.",
+        "",
+        "What to do: look at one of these runs in CloudWatch, its log and its step metric, and at what the runs share.",
+        "If a run really hangs, set `state: stopped` in its manifest: that is done at the next tick, and",
+        "`state: running` goes on from its newest checkpoint. A bound in the manifest does not override this.",
+        "",
+        *(f"- {run}" for run in named),
+        *([f"- and {more} more"] if more else []),
+    ]
+    subject = f"Holdfast: {len(doubt.counted)} runs look hung at once, none is stopped"
+    return Notice(f"watcher/{since:.0f}", "", "watcher", subject, "\n".join(lines)[:8_000], tuple(teams))
+
+
+def doubt_over_notice(since: float, teams: Sequence[str]) -> Notice:
+    body = "No more runs look hung than may. From now on a run that hangs is ended and restarted as before."
+    return Notice(f"watcher/{since:.0f}/over", "", "watcher", "Holdfast: hangs are acted on again", body, tuple(teams))
 
 
 def _or_none(step: int | None) -> str:

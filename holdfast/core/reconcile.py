@@ -29,8 +29,9 @@ from holdfast.core.decide.hang import hang
 from holdfast.core.decide.restart import restart
 from holdfast.core.decide.wish import wish
 from holdfast.core.detect.health import Health, Verdict, judge
+from holdfast.core.detect.mass import Doubt, believed
 from holdfast.core.diagnose.cause import diagnose
-from holdfast.core.model import Attempt, Cause, Described, JobState, Outcome, Phase, Run, Suspicion
+from holdfast.core.model import Attempt, Cause, Described, JobState, Outcome, Phase, Run
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
 from holdfast_agent.contract import EndRequest
@@ -83,19 +84,36 @@ class Step:
     verdict: Verdict | None = None
 
 
-def reconcile(run: Run, observation: Observation, *, intend: Callable[[Run, int], Intent], poll_seconds: float) -> Step:
-    """`intend` compiles the request of attempt number n from the run's own pins; it is pure as well."""
+def reconcile(
+    run: Run,
+    observation: Observation,
+    *,
+    intend: Callable[[Run, int], Intent],
+    poll_seconds: float,
+    doubt: Doubt | None,
+) -> Step:
+    """`intend` compiles the request of attempt number n from the run's own pins; it is pure as well.
+
+    `doubt`: whether the watcher may be believed, from a sweep over all runs. None, as after an event: nobody counted
+    them, and nothing is ended for a hang.
+    """
     if run.phase.terminal:
         return Step(run, (), Keep(f"the run is {run.phase.value}"))
     seen = _take_in(replace(run, withdraw_due=False), observation)
-    step = _reconcile(seen, observation, intend, poll_seconds)
+    step = _reconcile(seen, observation, intend, poll_seconds, doubt)
     if not run.withdraw_due:
         return step
     # Taken back a second time, since a function may have died before the first. A new request comes after it.
     return replace(step, actions=(RemoveEndRequest(run.team, run.name), *step.actions))
 
 
-def _reconcile(seen: Run, observation: Observation, intend: Callable[[Run, int], Intent], poll_seconds: float) -> Step:
+def _reconcile(
+    seen: Run,
+    observation: Observation,
+    intend: Callable[[Run, int], Intent],
+    poll_seconds: float,
+    doubt: Doubt | None,
+) -> Step:
     attempt = seen.attempt
     wished = wish(seen, observation)
     if isinstance(wished, RestStopped):
@@ -106,7 +124,7 @@ def _reconcile(seen: Run, observation: Observation, intend: Callable[[Run, int],
         return _vanished(seen, attempt, observation)
     if isinstance(observation.job, Job) and observation.job.state.terminal:
         return _ended(seen, attempt, observation.job, observation)
-    return _living(seen, attempt, observation, wished, poll_seconds)
+    return _living(seen, attempt, observation, wished, poll_seconds, doubt)
 
 
 def _take_in(run: Run, observation: Observation) -> Run:
@@ -268,20 +286,30 @@ def _ended(run: Run, attempt: Attempt, job: Job, observation: Observation) -> St
     return Step(_tell(waiting, "restarted", decision.reason, key=attempt.job), actions, decision)
 
 
-def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJob | None, poll_seconds: float) -> Step:
+def _living(
+    run: Run,
+    attempt: Attempt,
+    observation: Observation,
+    wished: StopJob | None,
+    poll_seconds: float,
+    doubt: Doubt | None,
+) -> Step:
     job = observation.job
     if isinstance(job, Job) and job.state is JobState.TRAINING and attempt.training_at is None:
         attempt = replace(attempt, training_at=job.training_at or observation.now)
         run = _with_attempt(run, attempt)
     if isinstance(job, Job) and job.state is JobState.TRAINING and run.phase is Phase.STARTING:
         run = _changed(run, phase=Phase.TRAINING, why="training", cause=None)
-    verdict = judge(
+    alone = judge(
         observation,
         manifest=run.manifest,
         training_at=attempt.training_at,
         before=run.suspicion,
         poll_seconds=poll_seconds,
     )
+    verdict = believed(alone, doubt)
+    # What was decided for a hang and lost on its way is sent again only where a hang may be believed.
+    may_repeat = attempt.hung_at is None or run.manifest.state == "stopped" or (doubt is not None and not doubt.stands)
     run = _with_verdict(run, verdict)
     decision = wished or hang(verdict=verdict, attempt=attempt, watch=run.manifest.watch, now=observation.now)
     if isinstance(decision, AskToEnd):
@@ -301,10 +329,10 @@ def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJo
         stopping = replace(attempt, stopped_at=observation.now)
         new = _changed(_with_attempt(run, stopping), phase=Phase.STOPPING, why=decision.reason)
         return Step(new, (SendStop(attempt.job),), decision, verdict)
-    if attempt.stopped_at is not None and isinstance(job, Job) and job.state is not JobState.STOPPING:
+    if may_repeat and attempt.stopped_at is not None and isinstance(job, Job) and job.state is not JobState.STOPPING:
         # The record says that it was stopped and SageMaker does not: the call was lost. Calling again is harmless.
         return Step(run, (SendStop(attempt.job),), decision, verdict)
-    if attempt.asked_at is not None and attempt.stopped_at is None:
+    if may_repeat and attempt.asked_at is not None and attempt.stopped_at is None:
         # Asked again at each look: a request that was lost would cost the run its chance of an unbilled node repair.
         request = EndRequest(attempt.job, attempt.number, run.why, attempt.asked_at)
         return Step(run, (SendEndRequest(run.team, run.name, request),), decision, verdict)
@@ -312,7 +340,7 @@ def _living(run: Run, attempt: Attempt, observation: Observation, wished: StopJo
 
 
 def _with_verdict(run: Run, verdict: Verdict) -> Run:
-    new = replace(run, suspicion=_suspicion(run.suspicion, verdict), health=f"{verdict.health}: {verdict.basis}")
+    new = replace(run, suspicion=verdict.suspicion, health=f"{verdict.health}: {verdict.basis}")
     if verdict.alert and not run.alerted:
         new = _worry(new, f"Not sure, so nothing is stopped: {verdict.basis}.", kind="hung")
     if verdict.health in (Health.HEALTHY, Health.STARTING) and run.alerted:
@@ -326,10 +354,6 @@ def _worry(run: Run, words: str, *, kind: str = "waiting") -> Run:
         return run
     key = f"{run.next_number}-{run.attempt.last_step if run.attempt else None}-{kind}"
     return _tell(_changed(replace(run, alerted=True), why=words), kind, words, key=key)
-
-
-def _suspicion(before: Suspicion | None, verdict: Verdict) -> Suspicion | None:
-    return before if verdict.health is Health.UNKNOWN else verdict.suspicion
 
 
 def _rest(run: Run, observation: Observation, decision: RestStopped) -> Step:

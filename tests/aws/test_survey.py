@@ -13,6 +13,7 @@ from holdfast.core.manifest import Watch
 from holdfast.core.model import Attempt, Described, JobState, Phase, Run
 from holdfast.core.observation import Absent, Job, Progress, Unknown
 from holdfast.core.sweep import UNSEEN_SECONDS, Summary
+from holdfast.core.watcher_state import WatcherState
 from tests.aws.conftest import BUCKET
 from tests.builders import a_manifest, a_run
 from tests.memory_aws import MemoryAws, MemoryJob
@@ -58,7 +59,7 @@ class Place:
         )
 
     def survey(self, *runs: Run) -> Survey:
-        return Surveyor(evidence=self.evidence, status_refresh_seconds=600).survey(runs, {}, NOW)
+        return Surveyor(evidence=self.evidence, status_refresh_seconds=600).survey(runs, {}, NOW, WatcherState())
 
 
 def test_the_steps_of_many_runs_take_one_call_for_each_five_hundred() -> None:

@@ -29,6 +29,9 @@ def hang(
 def _after_asking(verdict: Verdict, asked_at: float, watch: Watch, now: float) -> Keep | StopJob | WithdrawRequest:
     if verdict.health is Health.HEALTHY:
         return WithdrawRequest(f"The step moved again: {verdict.basis}.")
+    if verdict.doubted:
+        # Else a run that is well would end itself on the word of a watcher that is not.
+        return WithdrawRequest(f"The request to end is taken back: {verdict.basis}.")
     left = watch.ask_seconds - (now - asked_at)
     if left > 0:
         return Keep(f"the agent was asked to end itself; {left:.0f} s left before StopTrainingJob")

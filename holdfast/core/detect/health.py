@@ -25,12 +25,16 @@ class Health(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`suspicion` is what the next poll builds on; None clears it. `alert`: people are told though nothing is done."""
+    """`suspicion` is what the next poll builds on; None clears it. `alert`: people are told though nothing is done.
+
+    `doubted`: too many runs look hung at once (`mass.py`), so a request to end that still lies there is taken back.
+    """
 
     health: Health
     basis: str
     suspicion: Suspicion | None = None
     alert: bool = False
+    doubted: bool = False
 
 
 def is_stale_on_the_face(observation: Observation, manifest: Manifest, training_at: float) -> bool:
