@@ -73,7 +73,9 @@ class Observer:
             return Observation(now, job=job, seals=seals)
         progress = known or self._evidence.progress(attempt, training_at, now)
         seen = Observation(now, job=job, progress=progress, seals=seals)
-        if is_stale_on_the_face(seen, run.manifest, training_at):
+        # What a person wants stopped is stopped: no evidence is read for it, and so none can be used up.
+        wanted = run.manifest.state == "running"
+        if wanted and is_stale_on_the_face(seen, run.manifest, training_at):
             return self._suspect(seen, run, attempt, training_at, survey)
         return seen
 

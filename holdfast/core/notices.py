@@ -50,8 +50,8 @@ def doubt_notice(doubt: Doubt, since: float, teams: Sequence[str]) -> Notice:
     more = len(doubt.counted) - len(named)
     lines = [
         f"{len(doubt.counted)} of {doubt.known} runs look hung within one window; at most {doubt.limit} may.",
-        "So many at once are seldom hangs: more likely CloudWatch delivers late, or something that the runs share stands",
-        "still, such as a file system or a network. The watcher does not trust itself: it ends no run for a hang.",
+        "So many at once are seldom hangs: more likely CloudWatch delivers late, or something that the runs share",
+        "stands still, such as a file system. The watcher does not trust itself: it ends no run for a hang.",
         "",
         "Everything else goes on: runs that end are restarted, manifests are taken, agents end what they see hang.",
         "It is over by itself once the runs are seen to move; whatever still looks hung then is ended as ever.",

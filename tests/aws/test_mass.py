@@ -121,17 +121,6 @@ def test_when_the_others_move_again_those_that_still_hang_are_ended_by_themselve
     assert len(fleet.pages()) == 2
 
 
-def test_an_outage_that_flickers_is_one_doubt() -> None:
-    fleet = Fleet()
-    for _ in range(3):
-        fleet.frozen = set(NAMES)
-        fleet.minutes(10)
-        fleet.frozen = set(NAMES[:1])
-        fleet.minutes(3)
-    assert fleet.acted_on() == set()
-    assert len(fleet.pages()) == 1
-
-
 def test_metrics_that_vanish_for_all_runs_stop_none_and_make_one_page_instead_of_forty() -> None:
     fleet = Fleet()
     fleet.frozen, fleet.hosts_report = set(NAMES), False
@@ -212,7 +201,7 @@ def test_a_stop_whose_call_was_lost_is_not_called_again_while_in_doubt() -> None
 
 
 @pytest.mark.parametrize("max_restarts", [0, 5], ids=["given up at once", "restarted"])
-def test_runs_that_freeze_one_after_the_other_are_not_ended_two_at_a_time(max_restarts: int) -> None:
+def test_runs_that_freeze_one_after_the_other_are_not_ended_one_after_the_other(max_restarts: int) -> None:
     fleet = Fleet(max_restarts=max_restarts)
     for name in NAMES[:10]:
         fleet.frozen.add(name)
@@ -221,7 +210,8 @@ def test_runs_that_freeze_one_after_the_other_are_not_ended_two_at_a_time(max_re
             if fleet.world.aws.jobs[job].status == "Stopping":
                 fleet.world.aws.end(job, "Stopped")
     fleet.minutes(5)
-    assert fleet.acted_on() == set(NAMES[:2])
+    # The first was ended while it was alone. It counts on, also where it is given up and in no index any more.
+    assert fleet.acted_on() == {NAMES[0]}
     assert len(fleet.pages()) == 1
 
 
@@ -236,11 +226,11 @@ def test_a_person_can_stop_a_run_while_the_watcher_is_in_doubt() -> None:
     assert fleet.world.aws.jobs[fleet.attempt(NAMES[0]).job].status == "Stopping"
 
 
-def test_a_run_whose_agent_ends_it_is_restarted_while_the_watcher_is_in_doubt() -> None:
+def test_a_run_whose_job_ends_by_itself_is_restarted_while_the_watcher_is_in_doubt() -> None:
     fleet = Fleet()
     fleet.frozen = set(NAMES)
     fleet.minutes(UNTIL_HUNG)
-    fleet.world.aws.end(fleet.attempt(NAMES[0]).job, "Failed", "AlgorithmError: Holdfast: no step, exit code: 75")
+    fleet.world.aws.end(fleet.attempt(NAMES[0]).job, "Failed", "InternalServerError: We encountered an internal error.")
     fleet.minutes(2)
     assert fleet.attempt(NAMES[0]).number == 2
 

@@ -96,9 +96,8 @@ def _judge_suspect(
         return Verdict(Health.UNKNOWN, f"{on_face.basis}; not every host reports metrics", before, alert=long)
     stale = stale_step(watch=manifest.watch, progress=progress, training_at=training_at, horizon=horizon)
     if not stale.stale:
-        return Verdict(
-            Health.UNKNOWN, f"metrics are delivered up to {observation.now - horizon:.0f} s ago: {stale.basis}", before
-        )
+        words = f"metrics are delivered up to {observation.now - horizon:.0f} s ago: {stale.basis}"
+        return Verdict(Health.UNKNOWN, words, before, alert=long)
     movement = flat_hosts(observation.hosts, hosts=hosts, since=stale.since)
     basis = f"{stale.basis}; hosts {movement.movement}: {movement.basis}"
     if movement.movement is Movement.UNKNOWN:

@@ -118,7 +118,9 @@ def test_a_start_that_never_gets_to_a_step_is_hung_by_its_own_bound() -> None:
     assert verdict(watch=Watch(start_after_seconds=7_200), stalled_for=0, **none_yet).health is Health.STARTING
 
 
-@pytest.mark.parametrize("hosts", [Unknown("throttled"), hosts_at(0.0, count=1), hosts_at(90.0)])
+@pytest.mark.parametrize(
+    "hosts", [Unknown("throttled"), hosts_at(0.0, count=1), hosts_at(90.0), hosts_at(0.0, lag=100.0)]
+)
 def test_people_are_told_of_a_stale_step_without_a_second_signal_only_when_it_lasts(hosts: Any) -> None:
     assert not verdict(stalled_for=119, hosts=hosts, before=suspected()).alert
     assert verdict(stalled_for=121, hosts=hosts, before=suspected()).alert
