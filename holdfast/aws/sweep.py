@@ -127,6 +127,7 @@ class Sweep:
         order = in_turn(runs, first=_after(lease.in_hand) or lease.state.first, last=lease.in_hand)
         listing = self._lister.read(lease.state, until=until)
         survey = self._surveyor.survey(order, listing.summaries, self._now(), lease.watcher)
+        # Counted before the first run is judged: afterwards it would be too late for those that came first.
         watcher, doubted = self._doubt.before_looks(lease, survey.doubt, runs, self._now())
         left: list[Run] = []
         for run, report in self._look_at_all(order, survey, lease, until):

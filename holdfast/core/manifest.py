@@ -88,7 +88,8 @@ class Limits(_Part):
 
 
 class Watch(_Part):
-    """What counts as hung, and what may be done about it."""
+    """What counts as hung, and what may be done about it (docs/hangs.md). Where more than two runs, and more than 5 %,
+    look hung within a quarter of an hour, no bound set here ends one of them: the watcher itself is suspect then."""
 
     mode: Literal["enforce", "shadow"] = "enforce"
     """shadow: every verdict is logged and reported, none is acted on."""

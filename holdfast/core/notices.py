@@ -49,9 +49,9 @@ def doubt_notice(doubt: Doubt, since: float, teams: Sequence[str]) -> Notice:
     named = doubt.counted[:RUNS_NAMED]
     more = len(doubt.counted) - len(named)
     lines = [
-        f"{len(doubt.counted)} of {doubt.known} runs look hung within one window; at most {doubt.limit} may.",
+        f"{doubt.basis}.",
         "So many at once are seldom hangs: more likely CloudWatch delivers late, or something that the runs share",
-        "stands still, such as a file system. The watcher does not trust itself: it ends no run for a hang.",
+        "stands still, such as a file system. That is no reason to end them.",
         "",
         "Everything else goes on: runs that end are restarted, manifests are taken, agents end what they see hang.",
         "It is over by itself once the runs are seen to move; whatever still looks hung then is ended as ever.",
@@ -63,7 +63,7 @@ def doubt_notice(doubt: Doubt, since: float, teams: Sequence[str]) -> Notice:
         *(f"- {run}" for run in named),
         *([f"- and {more} more"] if more else []),
     ]
-    subject = f"Holdfast: {len(doubt.counted)} runs look hung at once, none is stopped"
+    subject = "Holdfast: too many runs look hung at once, so none is ended"
     return Notice(f"watcher/{since:.0f}", "", "watcher", subject, "\n".join(lines)[:8_000], tuple(teams))
 
 

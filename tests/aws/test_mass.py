@@ -150,6 +150,19 @@ def test_a_doubt_outlives_the_evidence_that_it_began_with() -> None:
     assert len(fleet.pages()) == 1
 
 
+def test_one_tick_without_readings_makes_no_doubt_of_one_hang() -> None:
+    fleet = Fleet()
+    fleet.frozen = set(NAMES[:1])
+    fleet.minutes(7)
+    assert fleet.world.run("research", NAMES[0]).suspicion is not None
+    fleet.world.aws.fails["GetMetricData"] = "ThrottlingException"
+    fleet.minutes()
+    del fleet.world.aws.fails["GetMetricData"]
+    fleet.minutes(3)
+    assert fleet.pages() == []
+    assert fleet.acted_on() == set(NAMES[:1])
+
+
 @pytest.mark.parametrize("frozen", [NAMES, NAMES[:1]], ids=["in a mass", "one alone"])
 def test_an_event_about_one_run_never_ends_it_for_a_hang(frozen: list[str]) -> None:
     fleet = Fleet()

@@ -64,6 +64,19 @@ def test_a_notice_that_failed_is_sent_at_the_next_try(aws: Aws, queue: tuple[str
     assert inbox(aws, url) == ["why"]
 
 
+@pytest.mark.parametrize(("allowed", "gets"), [(["vision", "audio"], 1), (["research", "vision"], 1), (["audio"], 0)])
+def test_a_notice_to_several_teams_reaches_an_address_of_any_of_them_once(
+    aws: Aws, allowed: list[str], gets: int
+) -> None:
+    topic = aws.sns.create_topic(Name="teams")["TopicArn"]
+    url = aws.sqs.create_queue(QueueName="teams")["QueueUrl"]
+    arn = aws.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    only = {"FilterPolicy": json.dumps({"team": allowed})}
+    aws.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=only)
+    publisher(aws, topic).notify(Notice("watcher/1", "", "watcher", "subject", "all", teams=("research", "vision")))
+    assert inbox(aws, url) == ["all"] * gets
+
+
 def test_the_status_object_lies_in_the_teams_prefix(aws: Aws, queue: tuple[str, str]) -> None:
     publisher(aws, queue[0]).status(a_run(why="because"), now=0.0)
     body = aws.s3.get_object(Bucket=BUCKET, Key="status/research/tiny.json")["Body"].read()

@@ -70,14 +70,13 @@ class Crowd:
 class Doubt:
     """Whether the watcher is suspect, and why. `grave`: without the doubt people would hear of a run, or it would end.
 
-    `counted`: the runs that look hung, by id; `limit`: how many may, of `known` runs whose step is known.
+    `counted`: the runs that look hung, or are silent while no run moves, by id; `limit`: how many may be.
     """
 
     stands: bool
     basis: str
     counted: tuple[str, ...] = ()
     limit: int = RUNS_AT_LEAST
-    known: int = 0
     grave: bool = False
     since: float | None = None
     quiet_since: float | None = None
@@ -109,22 +108,23 @@ def see(run: Run, progress: Progress | Unknown | None, now: float) -> Seen | Non
 def doubt(crowd: Crowd) -> Doubt:
     """Count the runs that look hung in one window against the limit."""
     ended = {run for run, at in crowd.ended.items() if crowd.now - at < crowd.window_seconds}
-    counted = ended | {one.run for one in crowd.runs if _counts(one, crowd)}
-    known = counted | {one.run for one in crowd.runs if one.stepped_at is not None}
-    if counted and not any(_moved(one, crowd) for one in crowd.runs if one.run not in counted):
-        # Nobody is seen to move, so nothing shows that steps are delivered at all: the silent ones count as well. They
-        # only have longer bounds.
-        counted = known
+    hung = ended | {one.run for one in crowd.runs if _counts(one, crowd)}
+    known = hung | {one.run for one in crowd.runs if one.stepped_at is not None}
+    # Where nobody is seen to move, nothing shows that steps are delivered at all: the silent ones count as well, since
+    # they may only have longer bounds.
+    silent = bool(hung) and not any(_moved(one, crowd) for one in crowd.runs if one.run not in hung)
+    counted = known if silent else hung
     limit = max(RUNS_AT_LEAST, len(known) * PERCENT // 100)
     over = len(counted) > limit
     before = crowd.before
-    said = f"{len(counted)} of {len(known)} runs look hung within {crowd.window_seconds / 60:.0f} minutes"
-    found = Doubt(False, f"{said}, {limit} may", tuple(sorted(counted)), limit, len(known))
+    others = " and no other was seen to move" if silent and counted != hung else ""
+    said = f"{len(hung)} of {len(known)} runs look hung{others} within {crowd.window_seconds / 60:.0f} minutes"
+    found = Doubt(False, f"{said}, {limit} may", tuple(sorted(counted)), limit)
     if over:
         return replace(
             found,
             stands=True,
-            basis=f"{said}, more than {limit}: the watcher itself is suspect, so nothing is ended for a hang",
+            basis=f"{said}, {limit} may: the watcher itself is suspect, so nothing is ended for a hang",
             grave=any(one.looks_hung or one.long for one in crowd.runs if one.run in counted),
             since=crowd.now if before.since is None else before.since,
         )
@@ -165,4 +165,4 @@ def _counts(one: Seen, crowd: Crowd) -> bool:
 
 
 def _moved(one: Seen, crowd: Crowd) -> bool:
-    return one.read and one.stepped_at is not None and crowd.now - one.stepped_at < crowd.window_seconds
+    return one.stepped_at is not None and crowd.now - one.stepped_at < crowd.window_seconds

@@ -118,6 +118,13 @@ OF_LOG: tuple[Signature, ...] = (
         "holdfast_agent",
     ),
     _signature(
+        "ended-on-request",
+        r"exit code:? 85\b",
+        Cause.HANG,
+        "The agent ended it, as the watcher had asked for a hang.",
+        "holdfast_agent.contract: EXIT_ENDED_ON_REQUEST",
+    ),
+    _signature(
         "fenced",
         r"exit code:? 86\b",
         Cause.PLATFORM,

@@ -80,9 +80,12 @@ def test_where_no_run_is_seen_to_move_the_silent_ones_count_too() -> None:
     assert not doubt(Crowd(NOW, silent)).stands  # nobody looks hung
 
 
-def test_readings_that_failed_are_no_sign_of_movement() -> None:
-    unread = tuple(moving(number, read=False) for number in range(9))
-    assert doubt(Crowd(NOW, (hung(1), *unread))).stands
+def test_readings_that_fail_for_longer_than_the_window_are_no_sign_of_movement() -> None:
+    for age, stands in ((WINDOW_SECONDS - 1, False), (WINDOW_SECONDS, True)):
+        unread = tuple(moving(number, read=False, stepped_at=NOW - age) for number in range(9))
+        found = doubt(Crowd(NOW, (hung(1), *unread)))
+        assert found.stands is stands
+        assert ("no other was seen to move" in found.basis) is stands
 
 
 def test_runs_that_went_stale_in_the_window_count_before_their_hosts_were_read() -> None:

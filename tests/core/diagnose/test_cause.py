@@ -29,6 +29,7 @@ ATTEMPT = Attempt(number=1, job="job", spec_hash="s", request_digest="d", intend
         ("AlgorithmError: botocore.exceptions.ClientError: An error occurred (SlowDown), exit code: 1", Cause.UNKNOWN),
         ("AlgorithmError: server said InternalServerError, exit code: 1", Cause.UNKNOWN),
         ("AlgorithmError: host algo-1: fenced by attempt 3, exit code: 86", Cause.PLATFORM),
+        ("AlgorithmError: host algo-1: ended on request, exit code: 85", Cause.HANG),
         ("AlgorithmError: something never seen, exit code: 3", Cause.UNKNOWN),
         ("", Cause.UNKNOWN),
     ],
