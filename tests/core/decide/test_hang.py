@@ -50,5 +50,12 @@ def test_a_step_that_moves_again_takes_the_request_back() -> None:
     assert isinstance(_decide(Health.HEALTHY, asked(10)), WithdrawRequest)
 
 
+@pytest.mark.parametrize("health", [one for one in Health if one not in (Health.HUNG, Health.FINISHED)])
+def test_a_request_is_taken_back_while_the_watcher_is_in_doubt_whatever_this_run_looks_like(health: Health) -> None:
+    doubted = Verdict(health, "too many", doubted=True)
+    for attempt, expected in ((asked(10), WithdrawRequest), (asked(500), WithdrawRequest), (ATTEMPT, Keep)):
+        assert isinstance(hang(verdict=doubted, attempt=attempt, watch=WATCH, now=NOW), expected)
+
+
 def test_a_job_that_was_stopped_is_not_asked_or_stopped_again() -> None:
     assert isinstance(_decide(Health.HUNG, replace(asked(500), stopped_at=NOW - 100)), Keep)
