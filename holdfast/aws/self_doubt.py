@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from holdfast.aws.errors import FAILED_READ
 from holdfast.aws.reconciler import Report
 from holdfast.aws.sweep_item import Lease, LeaseLostError, SweepItem
 from holdfast.core.decide.decision import AskToEnd
@@ -49,8 +50,8 @@ class SelfDoubt:
 
     def after_looks(self, lease: Lease, state: WatcherState, reports: Iterable[Report], now: float) -> None:
         asked = {one.run: now for one in reports if one.decision == AskToEnd.__name__}
-        # The sweep that took the lease reads the same from the runs' records.
-        with suppress(LeaseLostError):
+        # What cannot be written stands in the runs' records too, and the looks' reports must not be lost for it.
+        with suppress(LeaseLostError, *FAILED_READ):
             self._remember(lease, state, after_looks(state, asked))
 
     def _remember(self, lease: Lease, before: WatcherState, after: WatcherState) -> WatcherState:

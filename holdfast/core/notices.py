@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.core.detect.mass import Doubt
 from holdfast.core.model import Notice, Run
 
-# Of many, these are enough to begin with; the log names the rest.
+# Of many, these are enough to begin with; the status of each says that it is unknown.
 RUNS_NAMED = 40
 
 _SUBJECTS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.core.detect.mass import WINDOW_SECONDS, Before, Crowd, Doubt, doubt
-from holdfast.core.detect.mass import Seen as SeenRun
+from holdfast.core.detect.mass import WINDOW_SECONDS, Before, Crowd, Doubt, Seen, doubt
 from holdfast.core.model import Notice, Run
 from holdfast.core.notices import doubt_notice, doubt_over_notice
 
@@ -28,7 +27,7 @@ class WatcherState:
     """Written before they are sent, so that a sweep that dies sends the same ones again, under the same ids."""
 
 
-def take_stock(state: WatcherState, runs: Sequence[Run], seen: Sequence[SeenRun], now: float) -> Doubt:
+def take_stock(state: WatcherState, runs: Sequence[Run], seen: Sequence[Seen], now: float) -> Doubt:
     """`runs`: every active run; `seen`: those in training."""
     asked = {run.id: at for run in runs for one in run.attempts if (at := one.hung_at) is not None}
     ended = {run: max(asked.get(run, 0.0), state.ended.get(run, 0.0)) for run in {*asked, *state.ended}}

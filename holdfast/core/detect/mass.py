@@ -119,12 +119,12 @@ def doubt(crowd: Crowd) -> Doubt:
     before = crowd.before
     others = " and no other was seen to move" if silent and counted != hung else ""
     said = f"{len(hung)} of {len(known)} runs look hung{others} within {crowd.window_seconds / 60:.0f} minutes"
-    found = Doubt(False, f"{said}, {limit} may", tuple(sorted(counted)), limit)
+    found = Doubt(False, f"{said}, at most {limit} may", tuple(sorted(counted)), limit)
     if over:
         return replace(
             found,
             stands=True,
-            basis=f"{said}, {limit} may: the watcher itself is suspect, so nothing is ended for a hang",
+            basis=f"{said}, at most {limit} may: the watcher itself is suspect, so nothing is ended for a hang",
             grave=any(one.looks_hung or one.long for one in crowd.runs if one.run in counted),
             since=crowd.now if before.since is None else before.since,
         )
