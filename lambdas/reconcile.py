@@ -30,8 +30,9 @@ def handler(event: EventBridgeEvent, context: LambdaContext) -> dict[str, Any]:
     for report in swept.reports:
         log = logger.error if report.error else logger.debug if report.quiet else logger.info
         log("run", extra=report.fields())
-    logger.info("sweep", extra=swept.fields())
+    (logger.error if swept.denied else logger.info)("sweep", extra=swept.fields())
     metrics.add_metric(name="RunsLookedAt", unit=MetricUnit.Count, value=len(swept.reports))
     metrics.add_metric(name="RunsFailed", unit=MetricUnit.Count, value=sum(1 for one in swept.reports if one.error))
+    metrics.add_metric(name="SweepsDenied", unit=MetricUnit.Count, value=int(swept.denied))
     metrics.add_metric(name="RunsLeft", unit=MetricUnit.Count, value=swept.left)
     return {"runs": len(swept.reports), "left": swept.left}

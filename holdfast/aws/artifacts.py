@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from holdfast.aws.errors import FAILED_READ, MISSING, code_of, words_of
+from holdfast.aws.errors import FAILED_READ, MISSING, code_of, is_denied, words_of
 from holdfast.core.deployment import Deployment
 from holdfast.core.layout import bundle_prefix, source_prefix
 
@@ -40,7 +40,8 @@ class Artifacts:
     def take_source(self, uri: str, team: str) -> str:
         """Copy the tarball to where a running lineage keeps it; its hex SHA-256.
 
-        Overwriting the original later changes nothing for runs that are registered. Raises SourceError, in words.
+        Overwriting the original later changes nothing for runs that are registered. Raises SourceError, in words, and
+        botocore's error where Holdfast itself may not read or copy it.
         """
         key = uri.removeprefix(f"s3://{self._bucket}/")
         try:
@@ -66,5 +67,7 @@ class Artifacts:
                 raise SourceError("does not exist") from None
             if code_of(error) in ("PreconditionFailed", "412"):
                 raise SourceError("was overwritten while it was read; drop the manifest again") from None
+            if is_denied(error):
+                raise  # Holdfast's own trouble: the manifest is not refused for it
             raise SourceError(f"cannot be read: {words_of(error)}") from None
         return digest.hexdigest()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.aws.errors import FAILED_READ, MISSING, code_of, words_of
+from holdfast.aws.errors import FAILED_READ, MISSING, code_of, unknown
 from holdfast.core.model import Attempt
 from holdfast.core.observation import HostSeries, LogLine, Progress, Unknown
 from holdfast_agent.contract import parse_heartbeat
@@ -45,7 +45,7 @@ class Evidence:
         try:
             found = self._read(series, start, now)
         except FAILED_READ as error:
-            return Unknown(f"GetMetricData: {words_of(error)}")
+            return unknown("GetMetricData", error)
         return self._progress(attempt, found, now)
 
     def progress_of_all(
@@ -67,7 +67,7 @@ class Evidence:
             try:
                 points = iter(self._read(series, now - window_seconds, now))
             except FAILED_READ as error:
-                said = Unknown(f"GetMetricData: {words_of(error)}")
+                said = unknown("GetMetricData", error)
                 result.update({one.job: said for one, _ in batch})
                 continue
             for one, names in batch:
@@ -101,7 +101,7 @@ class Evidence:
         try:
             found = self._read(wanted, since - self._period, now)
         except FAILED_READ as error:
-            return Unknown(f"GetMetricData: {words_of(error)}")
+            return unknown("GetMetricData", error)
         return tuple(
             HostSeries(dimensions["Host"].rpartition("/")[2], metric, points)
             for (metric, dimensions, _), points in zip(wanted, found, strict=True)
@@ -152,7 +152,7 @@ class Evidence:
             except FAILED_READ as error:
                 if code_of(error) in MISSING:
                     return (), True
-                return Unknown(f"FilterLogEvents: {words_of(error)}")
+                return unknown("FilterLogEvents", error)
             for event in answer["events"]:
                 stream = event["logStreamName"]
                 if not stream.endswith("/ssm"):

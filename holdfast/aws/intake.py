@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
+
 from holdfast.aws.artifacts import Artifacts, SourceError
-from holdfast.aws.errors import FAILED_READ, MISSING, code_of
+from holdfast.aws.errors import FAILED_READ, MISSING, call_and_words, code_of, is_denied
 from holdfast.aws.publisher import Publisher
 from holdfast.aws.store import ConflictError, Store
+from holdfast.core.denied import denial_words
 from holdfast.core.deployment import Deployment
 from holdfast.core.field_errors import FieldError
 from holdfast.core.layout import MANIFESTS, ManifestKeyError, parse_manifest_key
@@ -20,9 +24,17 @@ from holdfast.core.model import Notice, Run, manifest_mark, spec_hash
 from holdfast.core.plain_document import MAX_BYTES
 from holdfast.core.read_manifest import ManifestErrors, read_manifest
 from holdfast.core.record_size import bounded
-from holdfast.core.registration import Registration, name_clash, refusal_notice, refuse, register, same_again
+from holdfast.core.registration import (
+    Registration,
+    name_clash,
+    refusal_notice,
+    refuse,
+    register,
+    same_again,
+    untaken_notice,
+)
 from holdfast.core.request import pin
-from holdfast.core.status import refused_status
+from holdfast.core.status import refused_status, untaken_status
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -30,6 +42,10 @@ if TYPE_CHECKING:
 # One byte more than a manifest may have: enough for the reader to say that it is too long.
 READ_BYTES = MAX_BYTES + 1
 TRIES = 5
+TRIED_AGAIN = (
+    "It is tried again for some minutes, by Lambda and by the next comparison of manifests/ with the table. Once the "
+    "permission is back after that, drop the manifest again."
+)
 EMPTY_ETAG = '"d41d8cd98f00b204e9800998ecf8427e"'  # the MD5 of nothing
 
 
@@ -40,6 +56,10 @@ class Taken:
     run: str
     accepted: bool
     words: str
+
+
+class IntakeDeniedError(Exception):
+    """AWS denied intake a call; which one, and what to do. The manifest is neither registered nor refused."""
 
 
 class Intake:
@@ -67,7 +87,31 @@ class Intake:
         self._now = now
 
     def take(self, key: str) -> Taken:
-        """The object as it is now, whatever the event said of it. Raises botocore's errors and ConflictError."""
+        """The object as it is now, whatever the event said of it. Raises botocore's errors and ConflictError.
+
+        For a denied call, people are told as far as the other permissions reach, and IntakeDeniedError is raised:
+        Lambda calls again, and keeps the event if that is in vain.
+        """
+        try:
+            return self._take(key)
+        except ClientError as error:
+            if not is_denied(error):
+                raise
+            words = denial_words([call_and_words(error)], TRIED_AGAIN)
+            self._tell_denied(key, words)
+            raise IntakeDeniedError(f"{key} was not taken. {words}") from None
+
+    def _tell_denied(self, key: str, words: str) -> None:
+        """Each way of telling by itself: what is denied is one of them, more often than not."""
+        with suppress(ManifestKeyError, *FAILED_READ):
+            team, name = parse_manifest_key(key)
+            if self._store.get(team, name) is None:
+                self._publisher.put_status(team, name, untaken_status(team, name, words, self._now()))
+        with suppress(ManifestKeyError, *FAILED_READ):
+            team, name = parse_manifest_key(key)
+            self._publisher.notify(untaken_notice(team, name, words))
+
+    def _take(self, key: str) -> Taken:
         try:
             team, name = parse_manifest_key(key)
         except ManifestKeyError as error:
@@ -146,7 +190,14 @@ class Intake:
         elif registration.changed:
             # The status object is due on the record, so a crash after this line leaves it to the next tick.
             saved = self._store.save(bounded(registration.run))
-            self._publisher.status(saved, self._now())
+            try:
+                self._publisher.status(saved, self._now())
+            except ClientError as error:
+                if not is_denied(error):
+                    raise
+                # The run is registered, so the manifest was taken; the reconciler owes the status from here on.
+                words = f"{registration.words} {denial_words([call_and_words(error)])}"
+                return Taken(f"{team}/{name}", registration.accepted, words)
         return Taken(f"{team}/{name}", registration.accepted, registration.words)
 
     def _refuse_name(self, key: str, words: str) -> Taken:

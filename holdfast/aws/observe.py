@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.aws.errors import FAILED_READ, MISSING, THROTTLES, code_of, words_of
+from holdfast.aws.errors import FAILED_READ, MISSING, code_of, unknown, words_of
 from holdfast.aws.evidence import Evidence
 from holdfast.aws.ledger import read_seals
 from holdfast.aws.survey import Survey
@@ -137,8 +137,7 @@ class Observer:
             ours = attempt.seen_at is not None or self._is_ours(answer["TrainingJobArn"], run, attempt)
         except FAILED_READ as error:
             missing = code_of(error) in MISSING or any(text in words_of(error) for text in _UNKNOWN_NAME)
-            said = f"DescribeTrainingJob: {words_of(error)}"
-            return Absent() if missing else Unknown(said, throttled=code_of(error) in THROTTLES)
+            return Absent() if missing else unknown("DescribeTrainingJob", error)
         return _job_of(answer, ours)
 
     def _is_ours(self, arn: str, run: Run, attempt: Attempt) -> bool:
@@ -168,14 +167,14 @@ class Observer:
                 if one["TrainingJobName"].startswith(family)
             }
         except FAILED_READ as error:
-            return Unknown(f"ListTrainingJobs: {words_of(error)}")
+            return unknown("ListTrainingJobs", error)
 
     def _seals(self, run: Run) -> Seals | Unknown:
         prefix = checkpoint_prefix(run.team, run.name, run.manifest.generation)
         try:
             return read_seals(self._s3, bucket=self._bucket, prefix=prefix, run=run.id)
         except FAILED_READ as error:
-            return Unknown(f"checkpoints: {words_of(error)}")
+            return unknown("checkpoints", error)
 
 
 def _job_of(answer: Mapping[str, Any], ours: bool) -> Job:

@@ -12,6 +12,8 @@ from aws_lambda_powertools.utilities.idempotency import (
     IdempotencyConfig,
     idempotent_function,
 )
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
+from botocore.exceptions import ClientError
 
 from holdfast.core.layout import history_key, status_key
 from holdfast.core.model import Attempt, Notice, Run
@@ -74,7 +76,14 @@ class Publisher:
         )
 
     def notify(self, notice: Notice) -> None:
-        self._send_once(notice=asdict(notice))
+        """Raises botocore's errors, and Powertools' where another send of this notice is under way or died just now."""
+        try:
+            self._send_once(notice=asdict(notice))
+        except IdempotencyPersistenceLayerError as error:
+            # Its memory in the table failed. As botocore's own error it is sorted as every other.
+            if isinstance(error.__cause__, ClientError):
+                raise error.__cause__ from None
+            raise
 
     def _send(self, notice: dict[str, Any]) -> str:
         answer = self._sns.publish(

@@ -7,15 +7,17 @@ look at the same run at once, one acts. Whatever is cut short is derived again a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from holdfast.aws.errors import FAILED_READ, words_of
+from holdfast.aws.errors import FAILED_READ, call_and_words, is_denied, words_of
 from holdfast.aws.store import ConflictError, Store
 from holdfast.aws.survey import NotThisTickError, Survey
 from holdfast.aws.tokens import Call, NoTokenError, Tokens
 from holdfast.core.decide.creation import CreateResult
 from holdfast.core.decide.decision import Keep
+from holdfast.core.denied import denial_words, with_denials
 from holdfast.core.layout import split_run_id
 from holdfast.core.model import Attempt, Notice, Run
 from holdfast.core.observation import Observation
@@ -106,7 +108,14 @@ class Reconciler:
 
         `run` is the id that the event's tags give. It saves looking through all runs; the record has the last word.
         """
-        return [self.guarded(one) for one in self._named(run) if one.attempt is not None and one.attempt.job == job]
+        try:
+            named = self._named(run)
+        except FAILED_READ as error:
+            if not is_denied(error):
+                raise
+            words = denial_words([call_and_words(error)])
+            return [Report(run, "", job, "none", "the record may not be read", error=words)]
+        return [self.guarded(one) for one in named if one.attempt is not None and one.attempt.job == job]
 
     def _named(self, run: str) -> list[Run]:
         if run:
@@ -123,7 +132,11 @@ class Reconciler:
         except ConflictError as error:
             return report_of(run, "none", "somebody else moved the run", error=str(error))
         except FAILED_READ as error:
-            return report_of(run, "none", "an AWS call failed", error=words_of(error))
+            if not is_denied(error):
+                return report_of(run, "none", "an AWS call failed", error=words_of(error))
+            denied = call_and_words(error)
+            self._tell_denied(run, denied)
+            return report_of(run, "none", "an AWS call was denied", error=denial_words([denied]))
         except Exception as error:  # noqa: BLE001 - one poisoned run must not stop the sweep for the others
             return report_of(run, "none", "this run could not be reconciled", error=f"{type(error).__name__}: {error}")
 
@@ -144,12 +157,12 @@ class Reconciler:
         # Before anything is written: a step that may not be carried out now is no step.
         for action in step.actions:
             self._take_token(action)
-        saved = self._save_if_needed(run, step.run)
+        saved = self._save_if_needed(run, with_denials(step.run, observation.denied, whole=False))
         for action in step.actions:
             result = self._actor.act(action)
             if result is not None:
                 saved = self._save_if_needed(saved, after_create(saved, result, self._now()))
-        return _told(self._settle(saved, refresh=refresh), step)
+        return _told(self._settle(saved, refresh=refresh, denied=observation.denied), step)
 
     def _take_token(self, action: Action) -> None:
         call = CALLS.get(type(action))
@@ -164,17 +177,50 @@ class Reconciler:
             self._publisher.archive(run, attempt)
         return self._store.save(bounded(without_surplus(run)))
 
-    def _settle(self, saved: Run, *, refresh: bool) -> Run:
+    def _settle(self, saved: Run, *, refresh: bool, denied: tuple[str, ...]) -> Run:
         """Tell people what they are owed; until that is done the run stays in the active index.
 
-        What changes at every look, such as a quiet run's step, is written with its status and no oftener.
+        What changes at every look, such as a quiet run's step, is written with its status and no oftener. One way of
+        telling that is denied leaves the others open: a notice says that no status may be written, and the other way
+        round. `denied`: what this look was denied so far.
         """
-        if not (saved.status_due or saved.notices or refresh):
+        whole = refresh or saved.phase.terminal
+        run = with_denials(saved, denied, whole=False)
+        shown = with_denials(run, denied, whole=whole)
+        if not (shown.status_due or shown.notices or refresh):
             return saved
-        self._publisher.status(saved, self._now())
-        for notice in saved.notices:
-            self._publisher.notify(notice)
-        return self._save(replace(saved, status_due=False, notices=(), written_at=self._now()))
+        now, said = self._now(), list(denied)
+        written = not (shown.status_due or refresh) or self._allowed(lambda: self._publisher.status(shown, now), said)
+        owed = tuple(
+            one
+            for one in shown.notices
+            if not self._allowed(lambda one=one: self._publisher.notify(one), said)  # type: ignore[misc]
+        )
+        if len(said) > len(denied):
+            told = with_denials(replace(run, notices=owed), said, whole=whole)
+            due = not written or told.denied != shown.denied
+            new = replace(told, status_due=due, written_at=now if written else told.written_at)
+        else:
+            new = replace(shown, notices=owed, status_due=False, written_at=now)
+        return saved if new == saved else self._save(new)
+
+    def _allowed(self, call: Callable[[], None], said: list[str]) -> bool:
+        """Whether the call was made; what denied it is added to `said`. Raises botocore's other errors."""
+        try:
+            call()
+        except FAILED_READ as error:
+            if not is_denied(error):
+                raise
+            said.append(call_and_words(error))
+            return False
+        return True
+
+    def _tell_denied(self, run: Run, denied: str) -> None:
+        """As far as the other permissions reach; the report says it in any case, and the next look tries again."""
+        with suppress(ConflictError, *FAILED_READ):
+            now = self._store.get(run.team, run.name)
+            if now is not None:
+                self._settle(now, refresh=False, denied=(denied,))
 
 
 def _told(run: Run, step: Step) -> Report:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from botocore.exceptions import ClientError
+
+from holdfast.aws.errors import call_and_words, is_denied
 from holdfast.aws.listing import Listing
 from holdfast.aws.lost_manifests import Handed
 from holdfast.aws.reconciler import Report, report_of
@@ -19,6 +22,7 @@ from holdfast.aws.store import Store, Unreadable
 from holdfast.aws.survey import Survey
 from holdfast.aws.sweep_item import Lease, LeaseLostError, SweepItem
 from holdfast.aws.tokens import Call, Tokens
+from holdfast.core.denied import denial_words
 from holdfast.core.model import Run
 from holdfast.core.sweep import Summary, SweepState, in_turn, manifest_window, manifests_are_due, may_create
 from holdfast.core.sweep import after_sweep as state_after
@@ -59,6 +63,8 @@ class Swept:
     listed: int = 0
     handed: tuple[str, ...] = ()
     words: str = ""
+    denied: bool = False
+    """A call without which no run can be looked at was denied."""
 
     def fields(self) -> dict[str, object]:
         """For a log line. The reports have lines of their own."""
@@ -102,7 +108,17 @@ class Sweep:
         self._sleep = sleep
 
     def run(self, *, seconds: float = SWEEP_SECONDS) -> Swept:
-        """One tick. Raises botocore's errors where the sweep's own item or the index of runs cannot be read."""
+        """One tick. Raises botocore's errors where the sweep's own item or the index of runs cannot be read, but for
+        a denied call: that is said in words, since the next tick would only be denied the same."""
+        try:
+            return self._run(seconds)
+        except ClientError as error:
+            if not is_denied(error):
+                raise
+            words = f"No run was looked at. {denial_words([call_and_words(error)])}"
+            return Swept(words=words, denied=True)
+
+    def _run(self, seconds: float) -> Swept:
         began_at = self._now()
         lease = self._item.take(self._holder(), seconds=LEASE_SECONDS)
         if lease is None:

@@ -106,7 +106,7 @@ class Watch(_Part):
 class Notify(_Part):
     """Which happenings are sent to the team's topic."""
 
-    on: tuple[Literal["refused", "restarted", "waiting", "gave_up", "succeeded", "stopped", "hung"], ...] = (
+    on: tuple[Literal["refused", "restarted", "waiting", "gave_up", "succeeded", "stopped", "hung", "denied"], ...] = (
         "refused",
         "restarted",
         "waiting",
@@ -114,6 +114,7 @@ class Notify(_Part):
         "succeeded",
         "stopped",
         "hung",
+        "denied",
     )
 
 

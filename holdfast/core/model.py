@@ -49,6 +49,8 @@ class Cause(StrEnum):
     STOPPED_BY_PERSON = "stopped_by_person"
     REFUSED = "refused"
     """SageMaker refused the request itself; sending it again cannot help."""
+    PERMISSION = "permission"
+    """The job may not be created: Holdfast or the job's role lacks a permission. Nothing ran."""
     UNKNOWN = "unknown"
 
 
@@ -213,6 +215,8 @@ class Run:
     """The newest verdict and its basis, in words."""
     withdraw_due: bool = False
     """A request to end may still lie where the agent polls; it is taken back once more at the next look."""
+    denied: str = ""
+    """Calls of Holdfast's own that AWS denied at the last looks, in words; empty once they are allowed again."""
     alerted: bool = False
     """Whether people were told of a suspicion that may not be acted on; falls with the suspicion."""
     status_due: bool = True

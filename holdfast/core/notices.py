@@ -18,6 +18,7 @@ _SUBJECTS = {
     "succeeded": "succeeded",
     "stopped": "stopped",
     "hung": "hung",
+    "denied": "a call to AWS was denied",
 }
 
 

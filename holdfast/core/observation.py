@@ -16,6 +16,8 @@ class Unknown:
 
     why: str
     throttled: bool = False
+    denied: bool = False
+    """For want of a permission of Holdfast's own: it lasts until somebody gives it back."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,9 @@ class Observation:
     live_jobs: tuple[str, ...] | Unknown | None = None
     highest_number: int | None = None
     """Read with `live_jobs`: the highest attempt number of any job of this run's name, also of one the table forgot."""
+
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """What could not be read for want of a permission, in words."""
+        readings = (self.job, self.progress, self.hosts, self.seals, self.tail, self.live_jobs)
+        return tuple(one.why for one in readings if isinstance(one, Unknown) and one.denied)

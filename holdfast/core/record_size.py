@@ -40,6 +40,7 @@ def bounded(run: Run) -> Run:
         why=_cut(run.why),
         note=_cut(run.note),
         health=_cut(run.health),
+        denied=_cut(run.denied),
         refused=tuple(_cut(one) for one in run.refused[:_ERRORS]),
         attempts=tuple(replace(one, reason=_cut(one.reason)) for one in run.attempts),
         notices=tuple(_short(one) for one in run.notices[-KEPT_NOTICES:]),

@@ -91,6 +91,18 @@ def refusal_notice(team: str, name: str, errors: tuple[FieldError, ...]) -> Noti
     )
 
 
+def untaken_notice(team: str, name: str, words: str) -> Notice:
+    """For a manifest that could not be judged since Holdfast was denied a call."""
+    identity = run_id(team, name)
+    return Notice(
+        id=f"{identity}/untaken/{digest_of(words)[:16]}",
+        team=team,
+        kind="denied",
+        subject=f"Holdfast: {identity} manifest not taken yet"[:100],
+        body=f"The manifest of {identity} could not be taken yet. {words}"[:8_000],
+    )
+
+
 def name_clash(key: str, siblings: Collection[str]) -> FieldError | None:
     """`siblings` are the keys in the same folder. Two files of one stem, such as a.yaml and a.json, name one run."""
     stem = key.rpartition(".")[0]

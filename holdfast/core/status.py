@@ -19,6 +19,7 @@ def status_of(run: Run, now: float) -> dict[str, Any]:
         "why": run.why,
         "cause": run.cause.value if run.cause else None,
         "due": _when(run.due_at),
+        "denied": run.denied or None,
         # Of a run that is over, the last look's health would only puzzle.
         "health": None if run.phase.terminal else run.health or None,
         "step": attempt.last_step if attempt else None,
@@ -38,6 +39,19 @@ def refused_status(team: str, run: str, errors: tuple[str, ...], now: float) -> 
         "phase": "refused",
         "why": "The manifest was refused; nothing was started.",
         "manifest": {"accepted": False, "errors": list(errors), "note": None},
+        "attempts": [],
+        "updated": _when(now),
+    }
+
+
+def untaken_status(team: str, run: str, words: str, now: float) -> dict[str, Any]:
+    """Status of a manifest that could not be judged yet and has no run."""
+    return {
+        "run": f"{team}/{run}",
+        "phase": "untaken",
+        "why": "The manifest could not be taken yet; nothing was started.",
+        "denied": words,
+        "manifest": {"accepted": None, "errors": [], "note": None},
         "attempts": [],
         "updated": _when(now),
     }

@@ -86,6 +86,18 @@ HOOKS: tuple[Hook, ...] = (
     _function(_EVALUATOR, "evaluate", "ctx policies limits", "evaluating policies (iam.py)"),
     _function(
         _EVALUATOR,
+        "enforce",
+        "access_key_id iam_action service region resource_arn service_context",
+        "recording denied decisions (iam.py)",
+    ),
+    _function(
+        _EVALUATOR,
+        "EvalResult",
+        "decision principal_arn matched_sid reason resource_policy_arn",
+        "recording denied decisions (iam.py)",
+    ),
+    _function(
+        _EVALUATOR,
         "evaluate_resource_policy",
         "doc ctx service named_only direct_only",
         "evaluating trust policies (iam.py)",
@@ -128,6 +140,12 @@ HOOKS: tuple[Hook, ...] = (
         "deliver_response",
         "token response",
         "failing custom resources at once (custom_resources.py)",
+    ),
+    _function(
+        _LAMBDA,
+        "_emit_lambda_logs",
+        "func request_id log_text error duration_ms log_source",
+        "functions' logs under their own role (function_logs.py)",
     ),
     _function(_LAMBDA, "invoke_async_with_retry", "func event", "asynchronous invocation (async_invocation.py)"),
     _function(_LAMBDA, "_get_func_record_for_ref", "function_ref", "asynchronous invocation (async_invocation.py)"),

@@ -13,10 +13,39 @@ from ministack.services import iam as iam_service
 from ministack.services import sts as sts_service
 
 from sandbox.cloud.context import Credentials, RoleNotAssumable
+from sandbox.cloud.denials import DenialLog
 
 SAGEMAKER_PRINCIPAL = "sagemaker.amazonaws.com"
 SESSION_HOURS = 12
 """SageMaker renews the credentials that it serves to a container; here one session outlives any sandbox job."""
+
+
+_denials: DenialLog | None = None
+
+
+def record_denials(log: DenialLog) -> None:
+    """From now on write down what is denied: by the emulator to a request, and by this module to a service's question.
+
+    Requests whose credentials fail are no decision of IAM's and stay out.
+    """
+    global _denials  # noqa: PLW0603 - one emulator a process; MiniStack's own state is global too
+    _denials = log
+    enforce = iam_evaluator.enforce
+
+    def enforce_and_record(
+        access_key_id: str,
+        iam_action: str,
+        service: str,
+        region: str,
+        resource_arn: str = "*",
+        service_context: dict[str, Any] | None = None,
+    ) -> Any:
+        denied = enforce(access_key_id, iam_action, service, region, resource_arn, service_context)
+        if isinstance(denied, iam_evaluator.EvalResult):
+            log.add(principal=denied.principal_arn, action=iam_action, resource=resource_arn)
+        return denied
+
+    iam_evaluator.enforce = enforce_and_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +72,21 @@ def caller_of(access_key_id: str, account: str, region: str) -> RequestCaller:
 
 
 def role_allows(
-    role_arn: str, action: str, resource: str, condition: Mapping[str, str], *, account: str, region: str
+    role_arn: str,
+    action: str,
+    resource: str,
+    condition: Mapping[str, str],
+    *,
+    account: str,
+    region: str,
+    session: str = "SageMaker",
 ) -> bool:
     """Whether the policies of a role (and its boundary) allow an action. False for an unknown role."""
     name = _role_name(role_arn)
     if _role(role_arn, account) is None:
         return False
     principal = iam_evaluator.PrincipalInfo(
-        arn=f"arn:aws:sts::{account}:assumed-role/{name}/SageMaker",
+        arn=f"arn:aws:sts::{account}:assumed-role/{name}/{session}",
         type="AssumedRole",
         account=account,
         policies=iam_evaluator._gather_role_policies(name, account),
@@ -128,7 +164,10 @@ def _allows(principal: Any, action: str, resource: str, condition: Mapping[str, 
         principal_keys=principal.keys,
         secure_transport=True,
     )
-    return bool(iam_evaluator.evaluate(context, principal.policies, *principal.limits).decision == "Allow")
+    allowed = bool(iam_evaluator.evaluate(context, principal.policies, *principal.limits).decision == "Allow")
+    if not allowed and _denials is not None:
+        _denials.add(principal=principal.arn, action=action, resource=resource)
+    return allowed
 
 
 def _role(role_arn: str, account: str) -> Mapping[str, Any] | None:

@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.cloud.denials import Denial, read_denials
 from sandbox.cloud.state import LOG_FILE, READY_FILE, new_state_dir
 
 __all__ = ["Cloud", "CloudError", "new_state_dir", "running_cloud"]
@@ -57,6 +58,10 @@ class Cloud:
     @property
     def log_file(self) -> Path:
         return self.state_dir / LOG_FILE
+
+    def denials(self) -> list[Denial]:
+        """What IAM has denied to anybody so far, oldest first."""
+        return read_denials(self.state_dir)
 
     def client_arguments(self) -> dict[str, str]:
         """Keyword arguments of `boto3.client` for the account's root user."""

@@ -22,9 +22,12 @@ from sandbox.cloud import (
     cloudformation_wait,
     custom_resources,
     finer_authorization,
+    function_logs,
+    iam,
     lambda_workers,
     log_events,
 )
+from sandbox.cloud.denials import DenialLog
 from sandbox.cloud.guard import ProcessGuard
 from sandbox.cloud.secure_transport import behind_tls
 from sandbox.cloud.services import Services
@@ -46,6 +49,8 @@ def extend(
     async_invocation.install(endpoint_url)
     lambda_workers.isolate(state_dir)
     finer_authorization.install()
+    iam.record_denials(DenialLog(state_dir))
+    function_logs.install()
     log_events.install()
     services = Services(endpoint_url=endpoint_url, region=region, account=account, state_dir=state_dir, guard=guard)
     install_services(services, planes)

@@ -64,7 +64,6 @@ class CreateResult:
 CAUSE_OF_ANSWER: dict[CreateAnswer, tuple[Cause, str]] = {
     CreateAnswer.QUOTA: (Cause.QUOTA, "The account's limit does not allow the job now"),
     CreateAnswer.REFUSED: (Cause.REFUSED, "SageMaker refused the request"),
-    # Right after a deployment a role may not be assumable yet, so this is worth its budget of tries.
-    CreateAnswer.DENIED: (Cause.PLATFORM, "Holdfast or the job's role lacks a permission"),
+    CreateAnswer.DENIED: (Cause.PERMISSION, "Holdfast or the job's role lacks a permission"),
 }
 """Answers that cost a restart. The other three are settled by looking again at the next tick."""

@@ -15,7 +15,8 @@ from holdfast.core.model import Cause, Ledger
 
 NEVER_AGAIN = (Cause.USER_ERROR, Cause.REFUSED)
 # Nothing runs and nothing is paid while these last; giving up would abandon a month of training to a busy night.
-WAITS_AS_LONG_AS_IT_TAKES = (Cause.CAPACITY, Cause.QUOTA)
+# A permission is gone because somebody took it, or is not there yet right after a deployment; it comes back by hand.
+WAITS_AS_LONG_AS_IT_TAKES = (Cause.CAPACITY, Cause.QUOTA, Cause.PERMISSION)
 LONGEST_BACKOFF_SECONDS = 3_600.0
 
 

@@ -51,6 +51,14 @@ OF_FAILURE_REASON: tuple[Signature, ...] = (
         "status messages quoted in botocore's DescribeTrainingJob",
     ),
     _signature(
+        "role-permission",
+        r"^ClientError: .{0,400}(?:AccessDenied|is not authorized to perform)",
+        Cause.USER_ERROR,
+        "The job's role was denied a call. If the manifest asks for what is not its team's, change that; else somebody "
+        "has to give the role its permission back. A changed manifest resumes the run from its last sealed checkpoint.",
+        "S3's code, as SageMaker quotes it: huggingface/notebooks#138; IAM's sentence",
+    ),
+    _signature(
         "artifact-upload",
         r"^ClientError: Artifact upload failed",
         Cause.USER_ERROR,

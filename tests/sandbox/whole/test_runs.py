@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -27,21 +24,8 @@ def side_by_side(whole: Whole) -> None:
     whole.drop("wished", whole.manifest(hyperparameters={"steps": 400}))
     for name in ("plain", "missing", "killed", "wished"):
         whole.until(name, lambda run: True)
-    with no_events_of_manifests(whole):
+    with whole.no_events_of_manifests():
         whole.drop("unheard", whole.manifest(hyperparameters={"steps": 5}))
-
-
-@contextmanager
-def no_events_of_manifests(whole: Whole) -> Iterator[None]:
-    """S3's events are lost while this lasts: the rule that would hand them to intake is off."""
-    events = whole.client("events")
-    (rule,) = [one["Name"] for one in events.list_rules()["Rules"] if "ManifestDropped" in one["Name"]]
-    events.disable_rule(Name=rule)
-    try:
-        yield
-        time.sleep(3)  # an event takes less than a second here; one that came late would be heard after all
-    finally:
-        events.enable_rule(Name=rule)
 
 
 def test_a_host_that_dies_is_restarted_from_the_newest_sealed_checkpoint(whole: Whole) -> None:
