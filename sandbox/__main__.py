@@ -15,6 +15,7 @@ from pathlib import Path
 from holdfast.core.config import AccountConfig
 from holdfast.core.layout import DATA, manifest_key, status_key
 from holdfast.core.read_config import read_config
+from sandbox.cloud.denials import DENIALS_FILE
 from sandbox.cloud.deploy import CdkApp, DeployError, deploy
 from sandbox.cloud.lifecycle import Cloud, CloudError, new_state_dir, running_cloud
 from sandbox.cloud.ticker import Ticker
@@ -42,6 +43,7 @@ def stand() -> None:
     config = read_config((REPOSITORY / CONFIG).read_text())
     with running_cloud(new_state_dir(STATE), region=config.region, account=config.account) as cloud:
         say(f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
+        say(f"what IAM denies to anybody is listed in {cloud.state_dir / DENIALS_FILE}")
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ, report=say)
         reconcile = outputs[f"holdfast-{config.environment}-control-plane"]["ReconcileFunction"]

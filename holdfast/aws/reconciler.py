@@ -186,7 +186,8 @@ class Reconciler:
         """
         whole = refresh or saved.phase.terminal
         run = with_denials(saved, denied, whole=False)
-        shown = with_denials(run, denied, whole=whole)
+        # A notice that is owed may be what was denied: its status says so until it was sent.
+        shown = with_denials(run, denied, whole=whole and not run.notices)
         if not (shown.status_due or shown.notices or refresh):
             return saved
         now, said = self._now(), list(denied)

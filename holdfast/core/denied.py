@@ -12,8 +12,8 @@ NAMED_CALLS = 2
 LONGEST_CALL = 400
 GOES_ON = "Nothing is lost: what was to be done is done as soon as the permission is back."
 WHAT_TO_DO = (
-    "AWS names the role and the action; the statements that it had stand in the stack (stacks/control_plane.py). Somebody changed the role, or a "
-    "policy above it; a deployment does not undo a change that was made by hand."
+    "AWS names the role and the action; the statements that it had stand in stacks/control_plane.py. Somebody changed "
+    "the role, or a policy above it; a deployment does not undo a change that was made by hand."
 )
 
 

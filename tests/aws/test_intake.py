@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from holdfast.aws.artifacts import Artifacts
-from holdfast.aws.intake import Intake
+from holdfast.aws.intake import Intake, IntakeDeniedError
 from holdfast.aws.publisher import Publisher
 from holdfast.aws.store import DynamoStore
 from holdfast.core.layout import bundle_prefix
@@ -233,3 +234,44 @@ def test_the_run_is_read_before_the_text_so_that_a_newer_text_makes_the_save_con
     run = desk.run()
     assert run is not None
     assert run.manifest.state == "stopped"
+
+
+def deny(client: Any, call: str) -> None:
+    """From now on the client's call is denied, before anything is sent."""
+
+    def denied(**_: object) -> None:
+        said = {"Code": "AccessDenied", "Message": "User: intake is not authorized to perform it"}
+        raise ClientError({"Error": said}, call)
+
+    client.meta.events.register(f"before-call.s3.{call}", denied)
+
+
+def test_a_manifest_that_may_not_be_read_is_neither_registered_nor_refused_and_its_people_know(desk: Desk) -> None:
+    deny(desk.aws.s3, "ListObjectsV2")
+    with pytest.raises(IntakeDeniedError, match=r"tiny\.yaml was not taken\. .*ListObjectsV2: AccessDenied"):
+        desk.drop(MANIFEST)
+    assert desk.run() is None
+    status = desk.status()
+    assert (status["phase"], status["manifest"]["accepted"]) == ("untaken", None)
+    assert "drop the manifest again" in status["denied"]
+    (told,) = inbox(desk.aws, desk.url)
+    assert "could not be taken yet" in json.dumps(told)
+
+
+def test_code_that_holdfast_may_not_copy_refuses_no_manifest(desk: Desk) -> None:
+    desk.aws.s3.put_object(Bucket=BUCKET, Key="data/research/code.tar.gz", Body=b"code")
+    deny(desk.aws.s3, "CopyObject")
+    with pytest.raises(IntakeDeniedError, match="CopyObject: AccessDenied"):
+        desk.drop(f"{MANIFEST}source: {{archive: s3://{BUCKET}/data/research/code.tar.gz, entry_point: train.py}}")
+    assert desk.run() is None
+
+
+def test_a_run_is_registered_although_its_status_may_not_be_written_yet(desk: Desk) -> None:
+    desk.aws.s3.put_object(Bucket=BUCKET, Key=KEY, Body=MANIFEST.encode())
+    deny(desk.aws.s3, "PutObject")
+    taken = desk.intake.take(KEY)
+    assert taken.accepted
+    assert "PutObject: AccessDenied" in taken.words
+    run = desk.run()
+    assert run is not None
+    assert run.status_due

@@ -23,7 +23,7 @@ def taking_answers() -> Iterator[Answers]:
     """On a free port of 127.0.0.1 until the block ends."""
 
     class Taker(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:  # noqa: N802 - the name is http.server's
+        def do_PUT(self) -> None:
             answers.all.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()

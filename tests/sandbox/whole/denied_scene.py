@@ -18,6 +18,7 @@ from tests.sandbox.whole.conftest import Whole
 from tests.sandbox.whole.policies import Policies, Removed, Statement
 
 FUNCTIONS = "holdfast-sandbox-"
+WAIT_SECONDS = 90.0
 # Prints, writes and deletes a checkpoint, and leaves a model: a job that needs everything that its role may do. In one
 # line, since SageMaker takes no newline in an argument.
 SCRIPT = (
@@ -96,7 +97,7 @@ class Scene:
         sqs = self.whole.client("sqs")
         (url,) = [one for one in sqs.list_queues()["QueueUrls"] if "FailedInvocations" in one]
         kept: set[tuple[str, str]] = set()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + WAIT_SECONDS
         while not wanted <= kept:
             if time.monotonic() > deadline:
                 pytest.fail(f"the queue of failed invocations has {kept}, not {wanted}")
@@ -134,14 +135,14 @@ class Scene:
         return [line for line in lines if line["message"] == message]
 
     def until_said(self, who: str, message: str, holds: Callable[[dict[str, Any]], Any], since: float) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + WAIT_SECONDS
         while not any(holds(line) for line in self.lines(who, message, since)):
             if time.monotonic() > deadline:
                 pytest.fail(f"{who} did not say so: {self.lines(who, message, since)[-3:]}")
             time.sleep(0.5)
 
     def until_status(self, name: str, holds: Callable[[dict[str, Any]], Any], team: str = "research") -> dict[str, Any]:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + WAIT_SECONDS
         while True:
             status = self.whole.account.status(team, name)
             if status is not None and holds(status):
@@ -174,10 +175,10 @@ class Scene:
             )
         except ClientError as error:
             return str(error)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             described = sagemaker.describe_training_job(TrainingJobName=job)
             if described["TrainingJobStatus"] in ("Completed", "Failed", "Stopped"):
                 return str(described.get("FailureReason", ""))
             time.sleep(0.5)
-        pytest.fail(f"{job} did not end in a minute")
+        pytest.fail(f"{job} did not end")

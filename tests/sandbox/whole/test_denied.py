@@ -293,14 +293,14 @@ def test_a_training_run_says_which_call_was_denied_until_it_is_allowed_again(
     began = time.time()
     with scene.policies.without(*gone) as removed:
         removed.until_seen()
-        run = whole.until("long", lambda run: "AccessDenied" in run.denied, seconds=30)
+        run = whole.until("long", lambda run: "AccessDenied" in run.denied)
         assert run.phase is Phase.TRAINING
         assert "is not authorized to perform" in run.denied
         if ("reconcile", "WriteStatusAndControl") not in gone:
             scene.until_status("long", lambda status: status["denied"])
         if ("reconcile", "ListTrainingJobs") in gone:
             scene.until_said("reconcile", "sweep", lambda line: "AccessDenied" in line["words"], began)
-    whole.until("long", lambda run: not run.denied and not run.notices, seconds=30)
+    whole.until("long", lambda run: not run.denied and not run.notices)
     scene.until_status("long", lambda status: not status["denied"])
 
 
