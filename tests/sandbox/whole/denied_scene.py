@@ -48,6 +48,10 @@ class Scene:
         finally:
             stack.close()
 
+    def give_back_all(self) -> None:
+        for stack, _ in self.early.values():
+            stack.close()
+
     def invoke(self, who: str, event: dict[str, Any]) -> dict[str, Any]:
         """The function's answer, or its error."""
         answer = self.whole.client("lambda").invoke(FunctionName=FUNCTIONS + who, Payload=json.dumps(event).encode())

@@ -66,20 +66,23 @@ def scene(whole: Whole) -> Iterator[Scene]:
     roles = {who: arn.rpartition("/")[2] for who, arn in roles.items()}
     scene = Scene(whole, Policies(whole, {**roles, "job": whole.config.job_role_name(TEAM)}))
     with whole.no_events_of_manifests():
-        whole.drop("unheard", whole.manifest(hyperparameters={"steps": 5}))
+        whole.drop("denied-unheard", whole.manifest(hyperparameters={"steps": 5}))
     try:
         scene.take_early(("reconcile", "HandLostManifestsToIntake"))
         scene.take_early(("reconcile", "WithdrawControl"))
-        whole.drop("long", whole.manifest(hyperparameters={"steps": 100_000}))
+        whole.drop("denied-long", whole.manifest(hyperparameters={"steps": 100_000}))
         watch = {"stall_after_seconds": 10, "ask_seconds": 5}
-        whole.drop("hung", whole.manifest(hyperparameters={"steps": 100}, watch=watch))
-        whole.drop("killed", whole.manifest(hyperparameters={"steps": 100}))
-        for name in ("long", "hung", "killed"):
+        slow = {"steps": 60, "slow_step_seconds": 2}  # still training when somebody comes to freeze or kill it
+        whole.drop("denied-hung", whole.manifest(hyperparameters=slow, watch=watch))
+        whole.drop("denied-killed", whole.manifest(hyperparameters=slow))
+        for name in ("denied-long", "denied-hung", "denied-killed"):
             whole.until(name, lambda run: run.attempt)
+        run = whole.until("denied-hung", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10)
+        assert run.attempt is not None
+        whole.faults.freeze_hosts(run.attempt.job)
         yield scene
     finally:
-        for stack, _ in scene.early.values():
-            stack.close()
+        scene.give_back_all()
 
 
 def test_every_deployed_statement_can_be_missed_here_or_has_its_reason(scene: Scene) -> None:
@@ -92,26 +95,20 @@ def test_every_deployed_statement_can_be_missed_here_or_has_its_reason(scene: Sc
     assert not WAYS.keys() & UNSEEN.keys()
 
 
-def test_a_hung_run_and_a_killed_one_are_begun(scene: Scene) -> None:
-    """Long before what they need is missed: it takes its time."""
-    whole = scene.whole
-    run = whole.until("hung", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10)
-    assert run.attempt is not None
-    whole.faults.freeze_hosts(run.attempt.job)
-
-
 @missing(of("reconcile", "ReadJobLogs"))
 def test_a_job_whose_log_may_not_be_read_is_restarted_and_that_is_said(
     scene: Scene, gone: tuple[Statement, ...]
 ) -> None:
     whole = scene.whole
     with scene.policies.without(*gone) as removed:
-        run = whole.until("killed", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10)
+        run = whole.until(
+            "denied-killed", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10
+        )
         assert run.attempt is not None
         whole.faults.kill_hosts(run.attempt.job)
         removed.until_seen()
-        whole.until("killed", lambda run: "FilterLogEvents: AccessDenied" in run.denied)
-    assert whole.until_settled("killed").phase is Phase.SUCCEEDED
+        whole.until("denied-killed", lambda run: "FilterLogEvents: AccessDenied" in run.denied)
+    assert whole.until_settled("denied-killed").phase is Phase.SUCCEEDED
 
 
 # -- intake -----------------------------------------------------------------------------------------------------------
@@ -127,7 +124,7 @@ def test_a_job_whose_log_may_not_be_read_is_restarted_and_that_is_said(
 def test_a_manifest_that_intake_may_not_take_is_said_to_be_untaken_and_is_taken_once_it_may(
     scene: Scene, gone: tuple[Statement, ...]
 ) -> None:
-    whole, name = scene.whole, f"untaken-{gone[0][1].lower()[:20]}"
+    whole, name = scene.whole, f"denied-{gone[0][1].lower()[:20]}"
     if gone == of("intake", "WhichBundle"):
         scene.start_afresh("intake")  # else it remembers that for a minute
     with scene.policies.without(*gone) as removed:
@@ -150,12 +147,15 @@ def test_a_manifest_that_intake_may_not_take_is_said_to_be_untaken_and_is_taken_
 @missing(of("intake", "Notify"))
 def test_a_refused_manifests_people_are_told_once_that_is_allowed(scene: Scene, gone: tuple[Statement, ...]) -> None:
     with scene.policies.without(*gone) as removed:
-        scene.whole.drop("refused", WRONG)
-        answer = scene.invoke("intake", scene.dropped("refused"))
+        scene.whole.drop("denied-refused", WRONG)
+        answer = scene.invoke("intake", scene.dropped("denied-refused"))
         removed.until_seen(seconds=5)
         assert "was not taken. AWS denied Holdfast a call: Publish: " in answer["errorMessage"]
-    assert scene.invoke("intake", scene.dropped("refused")) == {"run": "research/refused", "accepted": False}
-    status = scene.whole.account.status("research", "refused")
+    assert scene.invoke("intake", scene.dropped("denied-refused")) == {
+        "run": "research/denied-refused",
+        "accepted": False,
+    }
+    status = scene.whole.account.status("research", "denied-refused")
     assert status is not None
     assert status["phase"] == "refused"
 
@@ -166,10 +166,10 @@ def test_a_notice_that_failed_and_may_not_be_forgotten_is_sent_at_a_later_try(
 ) -> None:
     """Until its send counts as dead, a minute later, it is said to be under way; Lambda tries for longer."""
     with scene.policies.without(*gone, ("intake", "Notify")) as removed:
-        scene.whole.drop("clash", WRONG)
-        scene.invoke("intake", scene.dropped("clash"))
+        scene.whole.drop("denied-clash", WRONG)
+        scene.invoke("intake", scene.dropped("denied-clash"))
         removed.until_seen(seconds=5)
-    assert "already in progress" in scene.invoke("intake", scene.dropped("clash"))["errorMessage"]
+    assert "already in progress" in scene.invoke("intake", scene.dropped("denied-clash"))["errorMessage"]
 
 
 # -- what every function has ------------------------------------------------------------------------------------------
@@ -249,18 +249,22 @@ def test_a_run_whose_job_lost_a_permission_fails_in_words_and_resumes_from_its_c
     scene: Scene, gone: tuple[Statement, ...]
 ) -> None:
     whole = scene.whole
-    whole.drop("role", whole.manifest(team=TEAM, hyperparameters={"steps": 400}), team=TEAM)
-    whole.until("role", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10, team=TEAM)
+    whole.drop(
+        "denied-role", whole.manifest(team=TEAM, hyperparameters={"steps": 100, "slow_step_seconds": 2}), team=TEAM
+    )
+    whole.until(
+        "denied-role", lambda run: run.attempt and (whole.account.newest_sealed_step(run) or 0) >= 10, team=TEAM
+    )
     with scene.policies.without(*gone) as removed:
         removed.until_seen()
-        run = whole.until_settled("role", team=TEAM)
+        run = whole.until_settled("denied-role", team=TEAM)
         assert (run.phase, run.cause) == (Phase.FAILED, Cause.USER_ERROR)
         assert "The job's role was denied a call" in run.why
         assert "AccessDenied" in run.why
     reached = whole.account.newest_sealed_step(run)
     assert reached is not None
-    whole.drop("role", whole.manifest(team=TEAM, hyperparameters={"steps": reached + 5}), team=TEAM)
-    run = whole.until("role", lambda run: run.phase is Phase.SUCCEEDED, team=TEAM)
+    whole.drop("denied-role", whole.manifest(team=TEAM, hyperparameters={"steps": reached + 5}), team=TEAM)
+    run = whole.until("denied-role", lambda run: run.phase is Phase.SUCCEEDED, team=TEAM)
     assert run.attempts[-1].resumed_from_step == reached
 
 
@@ -274,12 +278,12 @@ def test_a_run_whose_job_may_not_be_created_waits_for_the_permission_and_then_tr
     whole = scene.whole
     with scene.policies.without(*gone) as removed:
         limits = {"max_run_seconds": 600, "backoff_seconds": 0, "max_restarts": 0}
-        whole.drop("waits", whole.manifest(hyperparameters={"steps": 5}, limits=limits))
+        whole.drop("denied-waits", whole.manifest(hyperparameters={"steps": 5}, limits=limits))
         removed.until_seen()
-        run = whole.until("waits", lambda run: run.phase is Phase.WAITING)
+        run = whole.until("denied-waits", lambda run: run.phase is Phase.WAITING)
         assert run.cause is Cause.PERMISSION
         assert "iam:PassRole" in run.why
-    assert whole.until_settled("waits").phase is Phase.SUCCEEDED
+    assert whole.until_settled("denied-waits").phase is Phase.SUCCEEDED
 
 
 @missing(
@@ -293,15 +297,15 @@ def test_a_training_run_says_which_call_was_denied_until_it_is_allowed_again(
     began = time.time()
     with scene.policies.without(*gone) as removed:
         removed.until_seen()
-        run = whole.until("long", lambda run: "AccessDenied" in run.denied)
+        run = whole.until("denied-long", lambda run: "AccessDenied" in run.denied)
         assert run.phase is Phase.TRAINING
         assert "is not authorized to perform" in run.denied
         if ("reconcile", "WriteStatusAndControl") not in gone:
-            scene.until_status("long", lambda status: status["denied"])
+            scene.until_status("denied-long", lambda status: status["denied"])
         if ("reconcile", "ListTrainingJobs") in gone:
             scene.until_said("reconcile", "sweep", lambda line: "AccessDenied" in line["words"], began)
-    whole.until("long", lambda run: not run.denied and not run.notices)
-    scene.until_status("long", lambda status: not status["denied"])
+    whole.until("denied-long", lambda run: not run.denied and not run.notices)
+    scene.until_status("denied-long", lambda status: not status["denied"])
 
 
 @missing(of("reconcile", "ActiveRuns"), of("reconcile", "Runs"))
@@ -318,16 +322,16 @@ def test_a_sweep_that_sees_no_runs_says_which_call_was_denied(scene: Scene, gone
 def test_a_stop_that_is_denied_is_said_and_comes_with_the_permission(scene: Scene, gone: tuple[Statement, ...]) -> None:
     whole = scene.whole
     with scene.policies.without(*gone) as removed:
-        whole.drop("long", whole.manifest(hyperparameters={"steps": 100_000}, state="stopped"))
+        whole.drop("denied-long", whole.manifest(hyperparameters={"steps": 100_000}, state="stopped"))
         removed.until_seen()
-        run = whole.until("long", lambda run: "sagemaker:DescribeTrainingJob" in run.denied)
+        run = whole.until("denied-long", lambda run: "sagemaker:DescribeTrainingJob" in run.denied)
         assert not run.phase.terminal
-    stopped = whole.until_settled("long")
+    stopped = whole.until_settled("denied-long")
     assert stopped.phase is Phase.STOPPED
     reached = whole.account.newest_sealed_step(stopped)
     assert reached is not None
-    whole.drop("long", whole.manifest(hyperparameters={"steps": reached + 5}))
-    run = whole.until("long", lambda run: run.phase is Phase.SUCCEEDED)
+    whole.drop("denied-long", whole.manifest(hyperparameters={"steps": reached + 5}))
+    run = whole.until("denied-long", lambda run: run.phase is Phase.SUCCEEDED)
     assert run.attempts[-1].resumed_from_step == reached
 
 
@@ -342,7 +346,7 @@ _register_early()
 
 def test_a_request_to_end_that_may_not_be_taken_back_holds_no_run_up(scene: Scene) -> None:
     scene.early_missed(("reconcile", "WithdrawControl"), meanwhile=scene.sweep)
-    run = scene.whole.until_settled("hung")
+    run = scene.whole.until_settled("denied-hung")
     assert run.phase is Phase.SUCCEEDED
     assert run.attempts[0].cause is Cause.HANG
 
@@ -353,16 +357,17 @@ def test_a_lost_manifest_waits_until_it_may_be_handed_to_intake(scene: Scene) ->
     scene.until_said("reconcile", "sweep", lambda line: "lambda:InvokeFunction" in line["words"], began - 120)
     for _ in range(MANIFESTS_EVERY_SWEEPS):
         scene.sweep()
-    run = scene.whole.until("unheard", lambda run: run.phase is Phase.SUCCEEDED)
+    run = scene.whole.until("denied-unheard", lambda run: run.phase is Phase.SUCCEEDED)
     assert run.attempts[0].last_step == 5
 
 
 def test_with_every_statement_in_place_nothing_is_denied(scene: Scene) -> None:
     """The twin of all the others, and the proof that no call of Holdfast's is refused in silence."""
     whole = scene.whole
+    scene.give_back_all()
     before = len(whole.cloud.denials())
-    whole.drop("twin", whole.manifest(team=TEAM, hyperparameters={"steps": 15}), team=TEAM)
-    assert whole.until_settled("twin", team=TEAM).phase is Phase.SUCCEEDED
-    assert scene.run_job(TEAM, "twin") == ""
+    whole.drop("denied-twin", whole.manifest(team=TEAM, hyperparameters={"steps": 15}), team=TEAM)
+    assert whole.until_settled("denied-twin", team=TEAM).phase is Phase.SUCCEEDED
+    assert scene.run_job(TEAM, "denied-twin") == ""
     roles = set(scene.policies.roles.values())
     assert [one for one in whole.cloud.denials()[before:] if one.role in roles] == []
