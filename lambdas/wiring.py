@@ -10,7 +10,9 @@ from typing import Any
 
 import boto3
 from aws_lambda_powertools.utilities import parameters
+from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from holdfast.aws.act import Actor
 from holdfast.aws.artifacts import Artifacts
@@ -67,11 +69,21 @@ def intake_of(settings: IntakeSettings) -> IntakePart:
         store=DynamoStore(dynamodb, settings.table),
         artifacts=Artifacts(s3=s3, bucket=settings.bucket),
         publisher=publisher,
-        bundle=lambda: str(provider.get(settings.bundle_parameter, max_age=BUNDLE_KEPT_SECONDS)),
+        bundle=lambda: _parameter(provider, settings.bundle_parameter),
         mint_uid=lambda: uuid.uuid4().hex,
         now=time.time,
     )
     return IntakePart(intake, publisher)
+
+
+def _parameter(provider: parameters.SSMProvider, name: str) -> str:
+    """Raises botocore's errors, as every other call does: Powertools hides them behind one of its own."""
+    try:
+        return str(provider.get(name, max_age=BUNDLE_KEPT_SECONDS))
+    except GetParameterError as error:
+        if isinstance(error.__context__, ClientError):
+            raise error.__context__ from None
+        raise
 
 
 def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
