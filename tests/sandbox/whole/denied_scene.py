@@ -122,9 +122,10 @@ class Scene:
 
     def start_afresh(self, who: str) -> None:
         """A new execution environment, which remembers nothing that an earlier call read."""
-        self.whole.client("lambda").update_function_configuration(
-            FunctionName=FUNCTIONS + who, Description=f"afresh at {time.time()}"
-        )
+        client, name = self.whole.client("lambda"), FUNCTIONS + who
+        # The same size as before. Not the description: an environment lives on where only that changes.
+        memory = client.get_function(FunctionName=name)["Configuration"]["MemorySize"]
+        client.update_function_configuration(FunctionName=name, MemorySize=memory)
 
     def lines(self, who: str, message: str, since: float) -> list[dict[str, Any]]:
         """The function's log lines with this message since then (epoch seconds)."""
