@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -32,14 +33,17 @@ class AccessStack(cdk.Stack):
         description: str,
         config: AccountConfig,
         bucket: s3.IBucket,
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id, env=env, description=description)
         self.job_roles = {
-            team: _job_role(self, team=team, config=config, bucket=bucket) for team in sorted(config.teams)
+            team: _job_role(self, team=team, config=config, bucket=bucket, key=key) for team in sorted(config.teams)
         }
 
 
-def _job_role(scope: Construct, *, team: str, config: AccountConfig, bucket: s3.IBucket) -> iam.Role:
+def _job_role(
+    scope: Construct, *, team: str, config: AccountConfig, bucket: s3.IBucket, key: kms.IKey | None
+) -> iam.Role:
     return iam.Role(
         scope,
         f"JobRole-{team}",
@@ -56,7 +60,7 @@ def _job_role(scope: Construct, *, team: str, config: AccountConfig, bucket: s3.
                     *_objects(team=team, bucket=bucket),
                     *_images(config),
                     *_logs_and_metrics(team=team, config=config),
-                    *_keys(config),
+                    *_keys(config, bucket_key=key),
                     *(_network(config, config.network) if config.network else ()),
                 ]
             )
@@ -149,8 +153,19 @@ def _logs_and_metrics(*, team: str, config: AccountConfig) -> list[iam.PolicySta
     ]
 
 
-def _keys(config: AccountConfig) -> list[iam.PolicyStatement]:
+def _keys(config: AccountConfig, *, bucket_key: kms.IKey | None) -> list[iam.PolicyStatement]:
     statements: list[iam.PolicyStatement] = []
+    if bucket_key is not None:
+        statements.append(
+            iam.PolicyStatement(
+                sid="BucketKey",
+                # Decrypt also for writing: S3 reads its own parts back when it completes a multipart upload.
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=[bucket_key.key_arn],
+                # For what lies in the bucket, and for nothing else that the key encrypts.
+                conditions={"StringEquals": {"kms:ViaService": f"s3.{config.region}.{_dns_suffix(config)}"}},
+            )
+        )
     if config.output_kms_key_arn:
         statements.append(
             iam.PolicyStatement(
@@ -169,6 +184,10 @@ def _keys(config: AccountConfig) -> list[iam.PolicyStatement]:
             )
         )
     return statements
+
+
+def _dns_suffix(config: AccountConfig) -> str:
+    return "amazonaws.com.cn" if config.partition == "aws-cn" else "amazonaws.com"
 
 
 def _network(config: AccountConfig, network: Network) -> Sequence[iam.PolicyStatement]:

@@ -11,6 +11,7 @@ from holdfast.core.config import AccountConfig
 from holdfast.core.read_config import read_config
 from stacks.access import AccessStack
 from stacks.control_plane import ControlPlaneStack
+from stacks.observability import ObservabilityStack
 from stacks.storage import StorageStack
 
 
@@ -47,6 +48,7 @@ def define_stacks(scope: Construct, *, config: AccountConfig, root: Path) -> Non
         description=f"Holdfast {config.environment}: an execution role a team for its training jobs",
         config=config,
         bucket=storage.bucket,
+        key=storage.key,
     )
     control_plane = ControlPlaneStack(
         scope,
@@ -58,8 +60,20 @@ def define_stacks(scope: Construct, *, config: AccountConfig, root: Path) -> Non
         bucket=storage.bucket,
         table=storage.table,
         job_roles=access.job_roles,
+        key=storage.key,
     )
-    for stack in (storage, access, control_plane):
+    observability = ObservabilityStack(
+        scope,
+        f"{name}-observability",
+        env=environment,
+        description=f"Holdfast {config.environment}: alarms",
+        config=config,
+        bucket=storage.bucket,
+        topic=control_plane.topic,
+        undelivered=control_plane.undelivered,
+        failed_invocations=control_plane.failed_invocations,
+    )
+    for stack in (storage, access, control_plane, observability):
         cdk.Tags.of(stack).add("holdfast:environment", config.environment)
         for key, value in sorted(config.tags.items()):
             cdk.Tags.of(stack).add(key, value)

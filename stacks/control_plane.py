@@ -10,6 +10,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -42,18 +43,20 @@ class ControlPlaneStack(cdk.Stack):
         bucket: s3.IBucket,
         table: dynamodb.ITable,
         job_roles: Mapping[str, iam.IRole],
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id, env=env, description=description)
         self._config = config
         self._bucket = bucket
         self._table = table
         self._job_roles = job_roles
+        self._key = key
         self._code = lambda_code(root=root, functions=config.functions)
         self._platform = Platform.of(config.functions)
         self._parameter_name = f"/holdfast/{config.environment}/bundle"
-        self._topic = _topic(self, config=config)
-        self._undelivered = _queue(self, "UndeliveredEvents")
-        self._failed_invocations = _queue(self, "FailedInvocations")
+        self.topic = _topic(self, config=config, key=key)
+        self.undelivered = _queue(self, "UndeliveredEvents")
+        self.failed_invocations = _queue(self, "FailedInvocations")
 
         intake = self._intake()
         reconcile = self._reconcile(intake)
@@ -70,7 +73,7 @@ class ControlPlaneStack(cdk.Stack):
             # Of a first deployment: a manifest that is waiting already would be read before there is a bundle to pin.
             rule.node.add_dependency(published)
 
-        cdk.CfnOutput(self, "TopicArn", value=self._topic.topic_arn, description="Where notices go")
+        cdk.CfnOutput(self, "TopicArn", value=self.topic.topic_arn, description="Where notices go")
         cdk.CfnOutput(self, "IntakeFunction", value=intake.function.function_name)
         cdk.CfnOutput(self, "ReconcileFunction", value=reconcile.function.function_name)
 
@@ -82,7 +85,7 @@ class ControlPlaneStack(cdk.Stack):
                 bucket=self._bucket.bucket_name,
                 table=self._table.table_name,
                 bundle_parameter=self._parameter_name,
-                topic_arn=self._topic.topic_arn,
+                topic_arn=self.topic.topic_arn,
             ).to_env(),
             timeout_seconds=60,
             memory_size_mb=512,
@@ -95,8 +98,9 @@ class ControlPlaneStack(cdk.Stack):
         self._allow_listing(intake, MANIFESTS, DATA, TEMPLATES)
         intake.allow("Runs", ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self._table.table_arn])
         intake.allow("ForgetNoticeThatFailed", ["dynamodb:DeleteItem"], [self._table.table_arn])
-        intake.allow("Notify", ["sns:Publish"], [self._topic.topic_arn])
+        intake.allow("Notify", ["sns:Publish"], [self.topic.topic_arn])
         intake.allow("WhichBundle", ["ssm:GetParameter"], [self._arn("ssm", f"parameter{self._parameter_name}")])
+        self._allow_key(intake)
         return intake
 
     def _reconcile(self, intake: HandlerFunction) -> HandlerFunction:
@@ -107,7 +111,7 @@ class ControlPlaneStack(cdk.Stack):
                 bucket=self._bucket.bucket_name,
                 table=self._table.table_name,
                 environment=self._config.environment,
-                topic_arn=self._topic.topic_arn,
+                topic_arn=self.topic.topic_arn,
                 poll_seconds=self._config.poll_seconds,
                 status_refresh_seconds=self._config.status_refresh_seconds,
                 intake_function=intake.function.function_name,
@@ -132,7 +136,8 @@ class ControlPlaneStack(cdk.Stack):
         )
         reconcile.allow("ActiveRuns", ["dynamodb:Query"], [f"{self._table.table_arn}/index/{ACTIVE_INDEX}"])
         self._allow_training_jobs(reconcile)
-        reconcile.allow("Notify", ["sns:Publish"], [self._topic.topic_arn])
+        reconcile.allow("Notify", ["sns:Publish"], [self.topic.topic_arn])
+        self._allow_key(reconcile)
         return reconcile
 
     def _allow_training_jobs(self, reconcile: HandlerFunction) -> None:
@@ -167,6 +172,7 @@ class ControlPlaneStack(cdk.Stack):
             retries=2,
         )
         publish.allow("WriteBundles", ["s3:PutObject"], self._keys(f"{TEMPLATES}sha256-"))
+        self._allow_key(publish)
         return publish
 
     def _handler_function(
@@ -192,7 +198,7 @@ class ControlPlaneStack(cdk.Stack):
             timeout=cdk.Duration.seconds(timeout_seconds),
             memory_size_mb=memory_size_mb,
             retries=retries,
-            failed_invocations=self._failed_invocations,
+            failed_invocations=self.failed_invocations,
         )
 
     def _rules(self, *, intake: HandlerFunction, reconcile: HandlerFunction) -> tuple[events.Rule, ...]:
@@ -234,10 +240,15 @@ class ControlPlaneStack(cdk.Stack):
     def _target(self, called: HandlerFunction, *, retries: int, max_age: cdk.Duration) -> targets.LambdaFunction:
         return targets.LambdaFunction(
             called.function,
-            dead_letter_queue=self._undelivered,
+            dead_letter_queue=self.undelivered,
             retry_attempts=retries,
             max_event_age=max_age,
         )
+
+    def _allow_key(self, called: HandlerFunction) -> None:
+        if self._key is not None:
+            # Decrypt also for writing: S3 opens the bucket key with it, SNS the topic's data key.
+            called.allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], [self._key.key_arn])
 
     def _allow_listing(self, called: HandlerFunction, *prefixes: str) -> None:
         """Also lets a read of a missing key under these prefixes be a 404; without it S3 says 403."""
@@ -258,9 +269,19 @@ class ControlPlaneStack(cdk.Stack):
         return f"arn:{self._config.partition}:{service}:{self._config.region}:{self._config.account}:{resource}"
 
 
-def _topic(scope: Construct, *, config: AccountConfig) -> sns.Topic:
-    """TLS only. Not encrypted with a key: under AWS's own key no CloudWatch alarm could publish (docs/decisions.md)."""
-    topic = sns.Topic(scope, "Notices", display_name=f"Holdfast {config.environment}", enforce_ssl=True)
+def _topic(scope: Construct, *, config: AccountConfig, key: kms.IKey | None) -> sns.Topic:
+    """TLS only. Under the deployment's own key or none: under AWS's no alarm could publish (docs/decisions.md)."""
+    topic = sns.Topic(scope, "Notices", display_name=f"Holdfast {config.environment}", enforce_ssl=True, master_key=key)
+    # The topic's own policy, once there is one, replaces the default that lets the account's alarms in.
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="AlarmsPublish",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[topic.topic_arn],
+            conditions={"StringEquals": {"aws:SourceAccount": config.account}},
+        )
+    )
     # One subscription an address: SNS refuses a second one of the same address with another filter.
     for address in sorted({address for team in config.teams.values() for address in team.notify_emails}):
         teams = sorted(name for name, team in config.teams.items() if address in team.notify_emails)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from holdfast.core.layout import ENVIRONMENT_PATTERN, TEAM_PATTERN
+from holdfast.core.storage import Storage
 
 Environment = Annotated[str, StringConstraints(pattern=f"^({ENVIRONMENT_PATTERN})$")]
 TeamName = Annotated[str, StringConstraints(pattern=f"^({TEAM_PATTERN})$")]
@@ -74,6 +75,7 @@ class AccountConfig(_Strict):
     max_instances_per_run: int = Field(default=16, ge=1)
     """Most hosts that one manifest may ask for."""
     network: Network | None = None
+    storage: Storage = Storage()
     volume_kms_key_arn: str | None = None
     """Key for the jobs' EBS volumes; without it one of SageMaker's own. Local NVMe is encrypted by itself."""
     output_kms_key_arn: str | None = None

@@ -62,9 +62,18 @@ def _page(head: str, title: str, schema: dict[str, Any], tail: str) -> str:
 
 def _sections(title: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield title, schema
-    for name, field in schema["properties"].items():
+    for path, definition in _subsections("", schema, schema["$defs"]):
+        yield f"`{path}`", definition
+
+
+def _subsections(
+    path: str, definition: dict[str, Any], definitions: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, field in definition["properties"].items():
         for target in _references(field):
-            yield f"`{name}`" if field.get("type") != "object" else f"`{name}.<name>`", schema["$defs"][target]
+            here = f"{path}{name}.<name>" if field.get("type") == "object" else f"{path}{name}"
+            yield here, definitions[target]
+            yield from _subsections(f"{here}.", definitions[target], definitions)
 
 
 def _prose(text: str) -> str:

@@ -39,7 +39,7 @@ def _with(tmp_path: Path, **changes: Any) -> list[Statement]:
     def define(app: Any) -> None:
         env = cdk.Environment(account=config.account, region=config.region)
         storage = StorageStack(app, "storage", env=env, description="s", config=config)
-        AccessStack(app, "access", env=env, description="a", config=config, bucket=storage.bucket)
+        AccessStack(app, "access", env=env, description="a", config=config, bucket=storage.bucket, key=None)
 
     templates = write_stack(tmp_path, define)
     return templates.role_statements(_role(templates, "research"))

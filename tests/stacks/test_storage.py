@@ -34,7 +34,7 @@ def test_the_bucket_tells_eventbridge_without_a_function_of_cdks(account: Templa
 def test_what_versioning_would_keep_for_ever_expires_and_manifests_do_not(account: Templates) -> None:
     rules = account.one("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
     expiring = {rule["Prefix"] for rule in rules if "NoncurrentVersionExpiration" in rule}
-    assert expiring == {"checkpoints/", "control/", "status/"}
+    assert expiring == {"checkpoints/", "control/", "status/", "data/", "output/", "templates/team/"}
     # No rule may remove what is current: a checkpoint goes when its agent prunes it, nothing else ever goes.
     assert not any("ExpirationInDays" in rule or "ExpirationDate" in rule for rule in rules)
     assert [rule["AbortIncompleteMultipartUpload"] for rule in rules if "Prefix" not in rule] == [

@@ -79,6 +79,7 @@ def test_two_synths_in_two_folders_give_the_same_bytes_asset_by_asset(tmp_path: 
     assert [name for name in written if name.endswith(".template.json")] == [
         "holdfast-sandbox-access.template.json",
         "holdfast-sandbox-control-plane.template.json",
+        "holdfast-sandbox-observability.template.json",
         "holdfast-sandbox-storage.template.json",
     ]
     assert any(name.endswith(".zip") for name in written)
