@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools.utilities import parameters
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -22,14 +23,19 @@ from holdfast.aws.listing import Lister
 from holdfast.aws.lost_manifests import LostManifests
 from holdfast.aws.observe import Observer
 from holdfast.aws.publisher import Publisher
+from holdfast.aws.quota_item import DynamoQuotaItem
+from holdfast.aws.quota_keeper import Kept, QuotaKeeper
+from holdfast.aws.quota_view import QuotaView
 from holdfast.aws.reconciler import Reconciler
-from holdfast.aws.settings import IntakeSettings, ReconcileSettings
+from holdfast.aws.service_quotas import OutOfTimeError, ServiceQuotas
+from holdfast.aws.settings import IntakeSettings, QuotasSettings, ReconcileSettings
 from holdfast.aws.store import DynamoStore
 from holdfast.aws.survey import Surveyor
 from holdfast.aws.sweep import Sweep, Swept
 from holdfast.aws.sweep_item import DynamoSweepItem
 from holdfast.aws.tokens import DynamoTokens
 from holdfast.core.model import Run
+from holdfast.core.quotas.wishes import QuotaNeeds
 from holdfast.core.reconcile import Intent
 from holdfast.core.request import build_request, request_digest
 
@@ -37,6 +43,8 @@ from holdfast.core.request import build_request, request_digest
 CLIENTS = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
 METRIC_PERIODS = (10, 30, 60)
 BUNDLE_KEPT_SECONDS = 60
+# One call to Service Quotas with its retries takes 40 s at most; what is left over is for the record and the status.
+QUOTAS_LAST_MILLISECONDS = 75_000
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,7 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
         actor=Actor(sagemaker=sagemaker, s3=s3, bucket=settings.bucket),
         publisher=publisher,
         tokens=tokens,
+        quotas=QuotaView(item=DynamoQuotaItem(dynamodb, settings.table), store=store, now=time.time),
         intend=Compiler(Artifacts(s3=s3, bucket=settings.bucket)).intend,
         now=time.time,
         poll_seconds=settings.poll_seconds,
@@ -142,7 +151,39 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
     return ReconcilePart(reconciler, sweep, publisher)
 
 
-def _publisher(session: boto3.Session, settings: IntakeSettings | ReconcileSettings) -> Publisher:
+def keep_quotas(event: Mapping[str, Any], context: LambdaContext, env: Mapping[str, str]) -> Kept:
+    """One look at the account's quotas. Raises nothing: CloudFormation has its answer, and a deployment must go on."""
+    if event.get("RequestType") == "Delete":
+        return Kept()
+    try:
+        needs = event["ResourceProperties"]["Needs"] if "ResponseURL" in event else event["needs"]
+        keeper = _quota_keeper(QuotasSettings.from_env(env), context)
+        return keeper.keep(QuotaNeeds.model_validate_json(needs))
+    except Exception as error:  # noqa: BLE001 - a setting or a property is missing: told by log, metric and alarm
+        return Kept(problems=1, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _quota_keeper(settings: QuotasSettings, context: LambdaContext) -> QuotaKeeper:
+    session = boto3.Session()
+    dynamodb = session.client("dynamodb", config=CLIENTS)
+
+    def in_time() -> None:
+        if context.get_remaining_time_in_millis() < QUOTAS_LAST_MILLISECONDS:
+            raise OutOfTimeError("the function's time ran out; the next run goes on")
+
+    publisher = _publisher(session, settings)
+    publisher.idempotency.register_lambda_context(context)
+    return QuotaKeeper(
+        quotas=ServiceQuotas(session.client("service-quotas", config=CLIENTS), in_time=in_time),
+        item=DynamoQuotaItem(dynamodb, settings.table),
+        store=DynamoStore(dynamodb, settings.table),
+        publisher=publisher,
+        teams=settings.teams.split(","),
+        now=time.time,
+    )
+
+
+def _publisher(session: boto3.Session, settings: IntakeSettings | ReconcileSettings | QuotasSettings) -> Publisher:
     return Publisher(
         s3=session.client("s3", config=CLIENTS),
         sns=session.client("sns", config=CLIENTS),

@@ -12,6 +12,7 @@ from holdfast.core.read_config import read_config
 from stacks.access import AccessStack
 from stacks.control_plane import ControlPlaneStack
 from stacks.observability import ObservabilityStack
+from stacks.quotas import QuotasStack
 from stacks.storage import StorageStack
 
 
@@ -73,7 +74,19 @@ def define_stacks(scope: Construct, *, config: AccountConfig, root: Path) -> Non
         undelivered=control_plane.undelivered,
         failed_invocations=control_plane.failed_invocations,
     )
-    for stack in (storage, access, control_plane, observability):
+    quotas = QuotasStack(
+        scope,
+        f"{name}-quotas",
+        env=environment,
+        description=f"Holdfast {config.environment}: asks for service quotas and follows the requests",
+        config=config,
+        root=root,
+        bucket=storage.bucket,
+        table=storage.table,
+        topic=control_plane.topic,
+        key=storage.key,
+    )
+    for stack in (storage, access, control_plane, observability, quotas):
         cdk.Tags.of(stack).add("holdfast:environment", config.environment)
         for key, value in sorted(config.tags.items()):
             cdk.Tags.of(stack).add(key, value)

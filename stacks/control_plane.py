@@ -100,7 +100,7 @@ class ControlPlaneStack(cdk.Stack):
         intake.allow("ForgetNoticeThatFailed", ["dynamodb:DeleteItem"], [self._table.table_arn])
         intake.allow("Notify", ["sns:Publish"], [self.topic.topic_arn])
         intake.allow("WhichBundle", ["ssm:GetParameter"], [self._arn("ssm", f"parameter{self._parameter_name}")])
-        self._allow_key(intake)
+        intake.use(self._key)
         return intake
 
     def _reconcile(self, intake: HandlerFunction) -> HandlerFunction:
@@ -137,7 +137,7 @@ class ControlPlaneStack(cdk.Stack):
         reconcile.allow("ActiveRuns", ["dynamodb:Query"], [f"{self._table.table_arn}/index/{ACTIVE_INDEX}"])
         self._allow_training_jobs(reconcile)
         reconcile.allow("Notify", ["sns:Publish"], [self.topic.topic_arn])
-        self._allow_key(reconcile)
+        reconcile.use(self._key)
         return reconcile
 
     def _allow_training_jobs(self, reconcile: HandlerFunction) -> None:
@@ -172,7 +172,7 @@ class ControlPlaneStack(cdk.Stack):
             retries=2,
         )
         publish.allow("WriteBundles", ["s3:PutObject"], self._keys(f"{TEMPLATES}sha256-"))
-        self._allow_key(publish)
+        publish.use(self._key)
         return publish
 
     def _handler_function(
@@ -245,11 +245,6 @@ class ControlPlaneStack(cdk.Stack):
             max_event_age=max_age,
         )
 
-    def _allow_key(self, called: HandlerFunction) -> None:
-        if self._key is not None:
-            # Decrypt also for writing: S3 opens the bucket key with it, SNS the topic's data key.
-            called.allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], [self._key.key_arn])
-
     def _allow_listing(self, called: HandlerFunction, *prefixes: str) -> None:
         """Also lets a read of a missing key under these prefixes be a 404; without it S3 says 403."""
         called.allow(
@@ -287,6 +282,16 @@ def _topic(scope: Construct, *, config: AccountConfig, key: kms.IKey | None) -> 
         teams = sorted(name for name, team in config.teams.items() if address in team.notify_emails)
         only = {"team": sns.SubscriptionFilter.string_filter(allowlist=teams)}
         topic.add_subscription(subscriptions.EmailSubscription(address, filter_policy=only))
+    # A policy that only denies takes the place of SNS's own, by which an account's alarms may publish.
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="AlarmsOfThisAccount",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[topic.topic_arn],
+            conditions={"StringEquals": {"aws:SourceAccount": config.account}},
+        )
+    )
     return topic
 
 

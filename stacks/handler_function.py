@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_logs as logs
@@ -82,3 +83,9 @@ class HandlerFunction(Construct):
         self.role.add_to_policy(
             iam.PolicyStatement(sid=sid, actions=actions, resources=resources, conditions=dict(conditions or {}))
         )
+
+    def use(self, key: kms.IKey | None) -> None:
+        """The key of bucket and topic, where the deployment has one of its own."""
+        if key is not None:
+            # Decrypt also for writing: S3 opens the bucket key with it, SNS the topic's data key.
+            self.allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn])

@@ -32,6 +32,7 @@ _SOURCES = (
     "holdfast/__init__.py",
     "holdfast/bundle.py",
     "holdfast/core/**/*.py",
+    "holdfast/core/**/*.json",
     "holdfast/aws/**/*.py",
     "holdfast_agent/__init__.py",
     "holdfast_agent/contract.py",

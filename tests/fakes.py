@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from holdfast.aws.listing import Listing
 from holdfast.aws.lost_manifests import Handed
+from holdfast.aws.quota_view import QuotaView
 from holdfast.aws.reconciler import Reconciler
 from holdfast.aws.store import ConflictError, Store, Unreadable
 from holdfast.aws.survey import Survey
@@ -25,6 +26,7 @@ from holdfast.core.detect.mass import see
 from holdfast.core.layout import history_key
 from holdfast.core.model import Attempt, JobState, Notice, Run, digest_of, dump_run, load_run
 from holdfast.core.observation import Absent, HostSeries, Job, Observation, Progress, Seals, Unknown
+from holdfast.core.quotas.record import QuotaRecord, dump_record, load_record
 from holdfast.core.reconcile import Action, Intent, RemoveEndRequest, SendCreate, SendEndRequest, SendStop
 from holdfast.core.record_size import history_line
 from holdfast.core.sweep import Summary, SweepState
@@ -75,6 +77,23 @@ class FakeStore:
                 yield load_run(text, version)
             except ValueError as error:
                 yield Unreadable(identity, str(error))
+
+
+class FakeQuotaItem:
+    """Holds the record as the JSON that the real item holds."""
+
+    def __init__(self, record: QuotaRecord | None = None) -> None:
+        self._text = dump_record(record or QuotaRecord())
+
+    def get(self) -> QuotaRecord:
+        return load_record(self._text)
+
+    def put(self, record: QuotaRecord) -> None:
+        self._text = dump_record(record)
+
+    def spoil(self) -> None:
+        """Put something into the record that no version can read."""
+        self._text = "[]"
 
 
 @dataclass
@@ -310,12 +329,14 @@ class Watcher:
     ) -> None:
         self.tokens = FakeTokens()
         self.item = item or FakeSweepItem(account.clock)
+        self.quotas = FakeQuotaItem()
         self.reconciler = Reconciler(
             store=store,
             observer=account,
             actor=account,
             publisher=account,
             tokens=self.tokens,
+            quotas=QuotaView(item=self.quotas, store=store, now=account.clock),
             intend=intend,
             now=account.clock,
             poll_seconds=poll_seconds,

@@ -8,6 +8,7 @@ from holdfast.aws.act import Actor
 from holdfast.aws.evidence import Evidence
 from holdfast.aws.listing import Lister
 from holdfast.aws.observe import Observer
+from holdfast.aws.quota_view import QuotaView
 from holdfast.aws.reconciler import Reconciler
 from holdfast.aws.survey import Surveyor
 from holdfast.aws.sweep import Sweep, Swept
@@ -17,7 +18,7 @@ from holdfast.core.reconcile import Intent
 from holdfast.core.registration import register
 from holdfast.core.request import build_request, request_digest
 from tests.builders import BUCKET, a_deployment, a_run, some_pins
-from tests.fakes import FakeAccount, FakeStore, FakeSweepItem, FakeTokens, Ids, PacedTokens
+from tests.fakes import FakeAccount, FakeQuotaItem, FakeStore, FakeSweepItem, FakeTokens, Ids, PacedTokens
 from tests.memory_aws import MemoryAws
 from tests.observations import NOW
 
@@ -51,6 +52,7 @@ class World:
             actor=Actor(sagemaker=sagemaker, s3=s3, bucket=BUCKET),
             publisher=self.people,
             tokens=tokens,
+            quotas=QuotaView(item=FakeQuotaItem(), store=self.store, now=self.people.clock),
             intend=self.intend,
             now=self.people.clock,
             poll_seconds=60,

@@ -1,20 +1,17 @@
 """Publishes a release's bundle: from the zip that `cdk deploy` uploaded to objects under `templates/<digest>/`.
 
-Runs as a CloudFormation custom resource, so whatever happens is answered: without an answer a deployment hangs until
-its time-out (the AWS CloudFormation user guide, "Custom resource response objects").
+Runs as a CloudFormation custom resource, so whatever happens is answered (`custom_resource.py`).
 """
 
 from __future__ import annotations
 
 import io
-import json
 import re
-import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.aws.custom_resource import Outcome, answer
 from holdfast.bundle import bundle_digest
 from holdfast.core.layout import bundle_prefix
 
@@ -30,21 +27,10 @@ ANSWER_MILLISECONDS = 20_000
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*(/[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*)*")
 _DIGEST = re.compile(r"sha256-[0-9a-f]{64}")
 _LONGEST_REASON = 1_000  # CloudFormation refuses an answer of more than 4,096 bytes
-_ANSWER_TRIES = 3
-_ANSWER_TIMEOUT_SECONDS = 5
 
 
 class PublicationError(ValueError):
     """The bundle cannot be published, in words that CloudFormation shows to whoever deploys."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What CloudFormation was told. `physical_id` is the bundle's prefix, once there is one."""
-
-    status: str
-    reason: str
-    physical_id: str
 
 
 def publish_bundle(
@@ -72,15 +58,7 @@ def answer_cloudformation(event: Mapping[str, Any], publish: Callable[[], str]) 
     Lambda then calls the function again.
     """
     outcome = _outcome(event, publish)
-    answer = {
-        "Status": outcome.status,
-        "Reason": outcome.reason,
-        "PhysicalResourceId": outcome.physical_id,
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-    }
-    _put(str(event["ResponseURL"]), json.dumps(answer).encode())
+    answer(event, outcome)
     return outcome
 
 
@@ -131,18 +109,3 @@ def _check(entries: list[zipfile.ZipInfo]) -> None:
             raise PublicationError(f"the bundle has a file named {name!r}, which could end up outside its prefix")
     if len(set(names)) != len(names):
         raise PublicationError("the bundle has two files of one name")
-
-
-def _put(url: str, body: bytes) -> None:
-    if not url.startswith(("https://", "http://")):
-        raise PublicationError("ResponseURL is not a web address")
-    # The empty Content-Type is what the URL was signed with.
-    request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - checked above
-    for tries_left in reversed(range(_ANSWER_TRIES)):
-        try:
-            urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_SECONDS).close()  # noqa: S310
-        except OSError:
-            if not tries_left:
-                raise
-        else:
-            return

@@ -15,8 +15,9 @@ from aws_lambda_powertools.utilities.idempotency import (
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
 from botocore.exceptions import ClientError
 
-from holdfast.core.layout import history_key, status_key
+from holdfast.core.layout import QUOTAS_STATUS, history_key, status_key
 from holdfast.core.model import Attempt, Notice, Run
+from holdfast.core.quotas.record import QuotaRecord, status_document
 from holdfast.core.record_size import history_line
 from holdfast.core.status import status_of
 
@@ -59,12 +60,18 @@ class Publisher:
         self.put_status(run.team, run.name, status_of(run, now))
 
     def put_status(self, team: str, run: str, document: dict[str, Any]) -> None:
+        self._put_json(status_key(team, run), document)
+
+    def _put_json(self, key: str, document: dict[str, Any]) -> None:
         self._s3.put_object(
             Bucket=self._bucket,
-            Key=status_key(team, run),
+            Key=key,
             Body=json.dumps(document, indent=1).encode(),
             ContentType="application/json",
         )
+
+    def quotas(self, record: QuotaRecord) -> None:
+        self._put_json(QUOTAS_STATUS, status_document(record))
 
     def archive(self, run: Run, attempt: Attempt) -> None:
         """Before the attempt leaves the record. A function that dies in between writes the same object again."""

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from holdfast.aws.errors import FAILED_READ, call_and_words, is_denied, words_of
+from holdfast.aws.quota_view import ViewsQuotas
 from holdfast.aws.store import ConflictError, Store
 from holdfast.aws.survey import NotThisTickError, Survey
 from holdfast.aws.tokens import Call, NoTokenError, Tokens
@@ -32,6 +33,7 @@ from holdfast.core.reconcile import (
     reconcile,
 )
 from holdfast.core.record_size import bounded, surplus, without_surplus
+from holdfast.core.sweep import may_create
 
 
 class Observes(Protocol):
@@ -88,6 +90,7 @@ class Reconciler:
         actor: Acts,
         publisher: Publishes,
         tokens: Tokens,
+        quotas: ViewsQuotas,
         intend: Callable[[Run, int], Intent],
         now: Callable[[], float],
         poll_seconds: float,
@@ -98,6 +101,7 @@ class Reconciler:
         self._actor = actor
         self._publisher = publisher
         self._tokens = tokens
+        self._quotas = quotas
         self._intend = intend
         self._now = now
         self._poll_seconds = poll_seconds
@@ -147,6 +151,8 @@ class Reconciler:
         """
         refresh = self._now() - run.written_at >= self._status_refresh_seconds and (survey is None or survey.refresh())
         observation = self._observer.observe(run, read_seals_too=refresh, survey=survey)
+        if may_create(run, observation.now):
+            observation = replace(observation, quotas=self._quotas.facts(run))
         step = reconcile(
             run,
             observation,
@@ -162,6 +168,7 @@ class Reconciler:
             result = self._actor.act(action)
             if result is not None:
                 saved = self._save_if_needed(saved, after_create(saved, result, self._now()))
+        self._quotas.moved(saved)
         return _told(self._settle(saved, refresh=refresh, denied=observation.denied), step)
 
     def _take_token(self, action: Action) -> None:

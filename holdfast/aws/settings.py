@@ -57,3 +57,12 @@ class ReconcileSettings(_Settings):
 @dataclass(frozen=True, kw_only=True)
 class PublishSettings(_Settings):
     bucket: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotasSettings(_Settings):
+    bucket: str
+    table: str
+    topic_arn: str
+    teams: str
+    """Names, separated by commas: who is told of a quota that changed."""

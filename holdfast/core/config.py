@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from holdfast.core.layout import ENVIRONMENT_PATTERN, TEAM_PATTERN
+from holdfast.core.quotas.wishes import QuotaNeeds, Quotas, type_words
 from holdfast.core.storage import Storage
 
 Environment = Annotated[str, StringConstraints(pattern=f"^({ENVIRONMENT_PATTERN})$")]
@@ -74,6 +83,7 @@ class AccountConfig(_Strict):
     """SageMaker types a manifest may ask for. The account's quotas say how many of each there can be."""
     max_instances_per_run: int = Field(default=16, ge=1)
     """Most hosts that one manifest may ask for."""
+    quotas: Quotas = Quotas()
     network: Network | None = None
     storage: Storage = Storage()
     volume_kms_key_arn: str | None = None
@@ -95,6 +105,24 @@ class AccountConfig(_Strict):
         if self.kind == "aws" and self.poll_seconds % 60:
             raise ValueError("poll_seconds: EventBridge ticks in whole minutes; use a multiple of 60")
         return self
+
+    @field_validator("quotas")
+    @classmethod
+    def _of_types_that_are_offered(cls, quotas: Quotas, info: ValidationInfo) -> Quotas:
+        offered = info.data.get("instance_types", ())
+        for one in quotas.instances if offered else ():
+            if one.instance_type not in offered:
+                raise ValueError(f"instances: {type_words(one.instance_type, offered)}")
+        return quotas
+
+    @property
+    def quota_needs(self) -> QuotaNeeds:
+        """What the functions are told of this config to look after its quotas."""
+        return QuotaNeeds(
+            quotas=self.quotas,
+            instance_types=self.instance_types,
+            max_instances_per_run=self.max_instances_per_run,
+        )
 
     @property
     def partition(self) -> str:

@@ -21,6 +21,7 @@ CHECKPOINTS = "checkpoints/"
 OUTPUT = "output/"
 TEMPLATES = "templates/"
 CONTROL = "control/"
+QUOTAS_STATUS = "status/quotas.json"
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 JOB_NAME_LIMIT = 63  # botocore's model: TrainingJobName

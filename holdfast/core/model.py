@@ -186,6 +186,52 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class QuotaShortage:
+    """A quota that is too small for a run beside what is in use. Instances, or seconds for the longest run."""
+
+    name: str
+    """As Service Quotas calls it."""
+    code: str | None
+    limit: float
+    as_of: float
+    """When `limit` was read, or said by SageMaker."""
+    in_use: float
+    users: tuple[str, ...]
+    """Some of our own runs that hold it."""
+    needed: float
+    asked: float | None = None
+    """Value of the increase that is asked for and not answered."""
+
+    @property
+    def short_by(self) -> float:
+        return self.in_use + self.needed - self.limit
+
+    @property
+    def waiting_helps(self) -> bool:
+        """Whether the run fits once others have ended; else only a larger quota helps."""
+        return self.needed <= self.limit
+
+
+@dataclass(frozen=True)
+class QuotaRefusal:
+    """The numbers of SageMaker's own ResourceLimitExceeded. `in_use` counts everybody's jobs."""
+
+    name: str
+    limit: float
+    in_use: float
+    at: float
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A run that is not submitted since a quota is known to be short. SageMaker is asked after a while all the same."""
+
+    since: float
+    looks: int
+    shortages: tuple[QuotaShortage, ...]
+
+
+@dataclass(frozen=True)
 class Run:
     """One item in the table. `version` is the store's, for conditional writes; 0 means not stored yet."""
 
@@ -217,6 +263,10 @@ class Run:
     """A request to end may still lie where the agent polls; it is taken back once more at the next look."""
     denied: str = ""
     """Calls of Holdfast's own that AWS denied at the last looks, in words; empty once they are allowed again."""
+    hold: Hold | None = None
+    """Set while the preflight keeps the run from being submitted."""
+    quota_refusal: QuotaRefusal | None = None
+    """What SageMaker said when it last refused a create for a quota."""
     alerted: bool = False
     """Whether people were told of a suspicion that may not be acted on; falls with the suspicion."""
     status_due: bool = True

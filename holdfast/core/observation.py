@@ -6,8 +6,13 @@ A read that failed is `Unknown` and says why. It is a third answer: not "no", no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.core.model import JobState
+
+if TYPE_CHECKING:
+    # At run time the quotas' own modules need this one's Unknown.
+    from holdfast.core.quotas.preflight import QuotaFacts
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Observation:
     seals: Seals | Unknown | None = None
     tail: tuple[LogLine, ...] | Unknown | None = None
     live_jobs: tuple[str, ...] | Unknown | None = None
+    quotas: QuotaFacts | Unknown | None = None
+    """Read only where a create may follow."""
     highest_number: int | None = None
     """Read with `live_jobs`: the highest attempt number of any job of this run's name, also of one the table forgot."""
 

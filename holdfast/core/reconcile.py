@@ -26,6 +26,7 @@ from holdfast.core.decide.decision import (
 )
 from holdfast.core.decide.ending import OUTCOME_OF_STATE, ending
 from holdfast.core.decide.hang import hang
+from holdfast.core.decide.holding import Held, holding
 from holdfast.core.decide.restart import restart
 from holdfast.core.decide.wish import wish
 from holdfast.core.detect.health import Health, Verdict, judge
@@ -34,6 +35,7 @@ from holdfast.core.diagnose.cause import diagnose
 from holdfast.core.model import Attempt, Cause, Described, JobState, Outcome, Phase, Run
 from holdfast.core.notices import notice
 from holdfast.core.observation import Absent, Job, Observation, Progress, Seals, Unknown
+from holdfast.core.quotas.preflight import read_refusal
 from holdfast_agent.contract import EndRequest
 
 # Throttled or failing for so long, a create is something for people to know; it is tried on all the same.
@@ -135,7 +137,7 @@ def _take_in(run: Run, observation: Observation) -> Run:
     job = observation.job
     if isinstance(job, Job) and job.ours and attempt.seen_at is None:
         attempt = replace(attempt, seen_at=observation.now, request=None)
-        run = replace(run, phase=Phase.STARTING, due_at=None, why="the job was created")
+        run = replace(run, phase=Phase.STARTING, due_at=None, why="the job was created", hold=None, quota_refusal=None)
     if isinstance(job, Job) and job.ours and job.modified_at is not None:
         attempt = replace(attempt, described=Described(job.state, job.modified_at, observation.now))
     if isinstance(observation.progress, Progress):
@@ -162,6 +164,11 @@ def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int]
         return Step(_changed(_with_attempt(run, given_up), why=said), (), Keep(said))
     stopping = run.manifest.state == "stopped"
     decision = Keep("the manifest asks for state: stopped") if stopping else creation(run, observation)
+    maybe_sent = attempt is not None and attempt.ended_at is None and attempt.sent_at is not None
+    # What may have been sent already is seen through: holding it back now could leave a living job to itself.
+    held = holding(run, observation) if isinstance(decision, CreateAttempt | SendIntent) and not maybe_sent else None
+    if held is not None:
+        return _hold_back(run, held)
     if isinstance(decision, CreateAttempt):
         return _intend(run, observation, intend, decision)
     if isinstance(decision, SendIntent) and attempt is not None and attempt.request is not None:
@@ -174,6 +181,21 @@ def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int]
     if observation.live_jobs and isinstance(decision, Keep):
         return Step(_worry(run, decision.reason), (), decision)
     return Step(run, (), decision)
+
+
+def _hold_back(run: Run, held: Held) -> Step:
+    """No attempt is written and the ledger stays as it is: nothing ran and nothing was refused."""
+    decision = held.decision
+    waiting = _changed(
+        replace(run, hold=held.hold),
+        phase=Phase.WAITING,
+        due_at=decision.due_at,
+        why=decision.reason,
+        cause=decision.cause,
+    )
+    told = _tell(waiting, "waiting", decision.reason, key=f"hold-{held.hold.since:.0f}")
+    # People are told once for a hold, however often it is looked at.
+    return Step(waiting if run.hold is not None else told, (), decision)
 
 
 def _intend(run: Run, observation: Observation, intend: Callable[[Run, int], Intent], decision: CreateAttempt) -> Step:
@@ -205,10 +227,13 @@ def after_create(run: Run, result: CreateResult, now: float) -> Run:
     if attempt is None or attempt.ended_at is not None:
         return run
     if result.answer is CreateAnswer.CREATED:
-        seen = _with_attempt(run, replace(attempt, seen_at=now, request=None))
+        seen = replace(_with_attempt(run, replace(attempt, seen_at=now, request=None)), hold=None, quota_refusal=None)
         return _changed(seen, phase=Phase.STARTING, why="the job was created", due_at=None, cause=None)
     if result.answer not in CAUSE_OF_ANSWER:
         return run
+    if result.answer is CreateAnswer.QUOTA:
+        # SageMaker was asked, so a hold begins anew; what it said is fresher than any reading.
+        run = replace(run, hold=None, quota_refusal=read_refusal(result.words, now))
     cause, meaning = CAUSE_OF_ANSWER[result.answer]
     went = restart(
         cause=cause,

@@ -62,18 +62,17 @@ def _page(head: str, title: str, schema: dict[str, Any], tail: str) -> str:
 
 def _sections(title: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield title, schema
-    for path, definition in _subsections("", schema, schema["$defs"]):
-        yield f"`{path}`", definition
+    yield from _sections_below("", schema, schema["$defs"])
 
 
-def _subsections(
-    path: str, definition: dict[str, Any], definitions: dict[str, Any]
+def _sections_below(
+    above: str, section: dict[str, Any], defined: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, field in definition["properties"].items():
+    for name, field in section["properties"].items():
         for target in _references(field):
-            here = f"{path}{name}.<name>" if field.get("type") == "object" else f"{path}{name}"
-            yield here, definitions[target]
-            yield from _subsections(f"{here}.", definitions[target], definitions)
+            path = f"{above}{name}" if field.get("type") != "object" else f"{above}{name}.<name>"
+            yield f"`{path}`", defined[target]
+            yield from _sections_below(f"{path}.", defined[target], defined)
 
 
 def _prose(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.core.model import Attempt, Run
+from holdfast.core.model import Attempt, QuotaShortage, Run
 
 
 def status_of(run: Run, now: float) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def status_of(run: Run, now: float) -> dict[str, Any]:
         "cause": run.cause.value if run.cause else None,
         "due": _when(run.due_at),
         "denied": run.denied or None,
+        "quotas_short": [_shortage(one) for one in run.hold.shortages] if run.hold and not run.phase.terminal else [],
         # Of a run that is over, the last look's health would only puzzle.
         "health": None if run.phase.terminal else run.health or None,
         "step": attempt.last_step if attempt else None,
@@ -73,6 +74,21 @@ def _attempt(one: Attempt) -> dict[str, Any]:
         "hung": _when(one.hung_at),
         "asked": _when(one.asked_at),
         "stopped": _when(one.stopped_at),
+    }
+
+
+def _shortage(one: QuotaShortage) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "code": one.code,
+        "limit": one.limit,
+        "as_of": _when(one.as_of),
+        "in_use": one.in_use,
+        "in_use_by": list(one.users),
+        "needed": one.needed,
+        "short_by": one.short_by,
+        "waiting_helps": one.waiting_helps,
+        "increase_asked": one.asked,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.aws.custom_resource import ResponseUrlError
 from holdfast.aws.publish import (
     LARGEST_BUNDLE_BYTES,
     MOST_FILES,
@@ -170,5 +171,5 @@ def test_an_answer_that_cannot_be_given_is_an_error_so_that_lambda_calls_again(c
 
 def test_a_response_url_that_is_a_file_is_not_written() -> None:
     event = {**CloudFormation(url="file:///tmp/x").event("Create")}
-    with pytest.raises(PublicationError, match="not a web address"):
+    with pytest.raises(ResponseUrlError, match="not a web address"):
         answer_cloudformation(event, lambda: "templates/sha256-1/")

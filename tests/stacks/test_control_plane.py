@@ -23,6 +23,13 @@ WILDCARDS = {
     "cloudwatch:PutMetricData": "knows no resources; narrowed by its namespace",
     "ecr:GetAuthorizationToken": "knows no resources: one token for the whole registry",
     "sagemaker:ListTrainingJobs": "knows no resources",
+    **{
+        f"servicequotas:{call}": "no read of Service Quotas is authorized on a single quota"
+        for call in (
+            *("GetAWSDefaultServiceQuota", "GetServiceQuota", "ListAWSDefaultServiceQuotas"),
+            *("ListRequestedServiceQuotaChangeHistory", "ListServiceQuotas"),
+        )
+    },
     "xray:PutTelemetryRecords": "knows no resources",
     "xray:PutTraceSegments": "knows no resources",
 }
@@ -182,10 +189,10 @@ def test_a_function_is_told_exactly_what_its_settings_read(account: Templates, n
     assert read.bucket == "holdfast-dev-123456789012-us-east-1"
 
 
-def test_there_are_three_functions_and_each_handler_is_in_the_source(account: Templates) -> None:
+def test_there_are_four_functions_and_each_handler_is_in_the_source(account: Templates) -> None:
     functions = account.resources("AWS::Lambda::Function").values()
     handlers = {function["Properties"]["Handler"] for function in functions}
-    assert handlers == {"lambdas.intake.handler", "lambdas.reconcile.handler", "lambdas.publish.handler"}
+    assert handlers == {f"lambdas.{name}.handler" for name in ("intake", "reconcile", "publish", "quotas")}
     for handler in handlers:
         module, _, name = handler.rpartition(".")
         found = importlib.util.find_spec(module)
@@ -246,14 +253,14 @@ def test_reconcile_ticks_every_minute_and_neither_tick_nor_call_is_repeated(acco
 
 def test_each_rule_may_call_its_function_and_no_one_else_may(account: Templates) -> None:
     permissions = [one["Properties"] for one in account.resources("AWS::Lambda::Permission").values()]
-    assert len(permissions) == len(account.resources("AWS::Events::Rule")) == 3
+    assert len(permissions) == len(account.resources("AWS::Events::Rule")) == 4
     for permission in permissions:
         assert permission["Principal"] == "events.amazonaws.com"
         assert permission["SourceArn"]["Fn::GetAtt"][0] in account.resources("AWS::Events::Rule")
 
 
 def test_what_could_not_be_delivered_or_handled_is_kept(account: Templates) -> None:
-    for rule in account.resources("AWS::Events::Rule").values():
+    for rule in account.resources("AWS::Events::Rule", "control-plane").values():
         (target,) = rule["Properties"]["Targets"]
         assert account.written(target["DeadLetterConfig"]["Arn"]) == "<UndeliveredEvents.Arn>"
     for name in FUNCTIONS:
@@ -273,7 +280,7 @@ def test_queues_and_topic_take_tls_only(account: Templates, kind: str) -> None:
 
 def test_queues_are_encrypted(account: Templates) -> None:
     queues = account.resources("AWS::SQS::Queue").values()
-    assert len(queues) == 2
+    assert len(queues) == 3
     assert all(queue["Properties"]["SqsManagedSseEnabled"] is True for queue in queues)
 
 
@@ -286,7 +293,7 @@ def test_the_bundle_is_named_only_after_it_was_published_and_rules_start_after_t
     assert account.written(published["Properties"]["ServiceToken"]) == "<PublishFunction.Arn>"
     # The function's permissions are a resource of their own; without this it may run before it has them.
     assert any(one.startswith("PublishRoleDefaultPolicy") for one in published["DependsOn"])
-    for rule in account.resources("AWS::Events::Rule").values():
+    for rule in account.resources("AWS::Events::Rule", "control-plane").values():
         assert parameter_id in rule["DependsOn"]
 
 
@@ -297,7 +304,10 @@ def test_people_and_the_sandbox_find_what_they_need_in_the_outputs(account: Temp
         for name, output in template.get("Outputs", {}).items()
         if "Export" not in output
     }
-    assert set(named) == {"BucketName", "TableName", "TopicArn", "IntakeFunction", "ReconcileFunction"}
+    assert set(named) == {
+        *("BucketName", "TableName", "TopicArn"),
+        *("IntakeFunction", "ReconcileFunction", "QuotasFunction"),
+    }
     assert named["BucketName"] == "holdfast-dev-123456789012-us-east-1"
 
 

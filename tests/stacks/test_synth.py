@@ -80,6 +80,7 @@ def test_two_synths_in_two_folders_give_the_same_bytes_asset_by_asset(tmp_path: 
         "holdfast-sandbox-access.template.json",
         "holdfast-sandbox-control-plane.template.json",
         "holdfast-sandbox-observability.template.json",
+        "holdfast-sandbox-quotas.template.json",
         "holdfast-sandbox-storage.template.json",
     ]
     assert any(name.endswith(".zip") for name in written)
