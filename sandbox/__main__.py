@@ -19,6 +19,7 @@ from sandbox.cloud.denials import DENIALS_FILE
 from sandbox.cloud.deploy import CdkApp, DeployError, deploy
 from sandbox.cloud.lifecycle import Cloud, CloudError, new_state_dir, running_cloud
 from sandbox.cloud.ticker import Ticker
+from sandbox.granted import grant_wanted_quotas
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = "config/sandbox.yaml"
@@ -44,6 +45,7 @@ def stand() -> None:
     with running_cloud(new_state_dir(STATE), region=config.region, account=config.account) as cloud:
         say(f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
         say(f"what IAM denies to anybody is listed in {cloud.state_dir / DENIALS_FILE}")
+        grant_wanted_quotas(cloud, config)
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ, report=say)
         reconcile = outputs[f"holdfast-{config.environment}-control-plane"]["ReconcileFunction"]

@@ -28,7 +28,7 @@ from sandbox.cloud.state import LOCK_FILE, READY_FILE
 LOOPBACK = "127.0.0.1"
 _LONGEST_TEMPORARY = 40
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
-DEFAULT_PLANES = ("sandbox.sagemaker", "sandbox.cloud.service_quotas", "sandbox.cloud.fsx")
+DEFAULT_PLANES = ("sandbox.sagemaker", "sandbox.cloud.fsx")
 
 
 class StartError(Exception):

@@ -27,6 +27,7 @@ from sandbox.demo.account import Account
 from sandbox.demo.mishaps import freeze, kill_a_host, stop_by_hand, take_the_spot_host
 from sandbox.demo.scene import DemoError, Scene, Watched
 from sandbox.demo.summary import invariants, invariants_of_mishaps, refused_row, row
+from sandbox.granted import grant_wanted_quotas
 from sandbox.sagemaker.client import FaultClient, FaultError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -85,6 +86,7 @@ def perform(stage: Stage, config: AccountConfig) -> dict[str, Any]:
     """The whole demo; its summary. Nothing that it started runs on after it."""
     with running_cloud(new_state_dir(STATE), region=config.region, account=config.account) as cloud:
         stage.say("cloud", f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
+        grant_wanted_quotas(cloud, config)
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ, report=lambda words: stage.say("deploy", words))
         storage, plane = (

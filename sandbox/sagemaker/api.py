@@ -16,6 +16,7 @@ from pathlib import Path
 import botocore.session
 from botocore.model import ServiceModel
 
+from sandbox.cloud import service_quotas
 from sandbox.cloud.context import Caller, CloudContext, JsonObject
 from sandbox.sagemaker import faults, shape_check
 from sandbox.sagemaker.catalogue import Catalogue, TokenError, page_of_tags
@@ -40,10 +41,12 @@ _SHUTDOWN_SECONDS = 8.0
 
 
 def install(context: CloudContext, profile: Profile) -> TrainingApi:
-    """Plug the training plane into the emulator, and its faults (faults.py) beside it."""
+    """Plug the training plane into the emulator, and its faults (faults.py) and quotas beside it."""
     api = TrainingApi(context, profile, service_model())
     context.register_json_service("sagemaker", api.handle, resource_of=api.resources_of)
-    faults.install(context, api.runner, api.plant, api.limits)
+    # Service Quotas is part of this plane: what is raised there holds here, at once.
+    quotas = service_quotas.serve(context, api.plant.quotas.values)
+    faults.install(context, api.runner, api.plant, api.limits, quotas)
     context.on_shutdown(api.shut_down)
     return api
 

@@ -154,8 +154,20 @@ class FaultClient:
         self._call("Throttle", {"Operation": operation, "Seconds": seconds})
 
     def set_quota(self, name: str, value: float) -> None:
-        """A quota by its name in Service Quotas, e.g. `ml.m5.xlarge for training job usage`."""
+        """A quota by its name in Service Quotas, e.g. `ml.m5.xlarge for training job usage`; it holds there too."""
         self._call("SetQuota", {"Name": name, "Value": value})
+
+    def grant_quota_request(self, name: str) -> float:
+        """AWS approves the open request for this quota; its new value. Raises FaultError where none is open."""
+        return float(self._call("AnswerQuotaRequest", {"Name": name})["Value"])
+
+    def grant_quota_request_in_part(self, name: str, value: float) -> float:
+        """AWS raises the quota to less than was asked for and closes the case."""
+        return float(self._call("AnswerQuotaRequest", {"Name": name, "Granted": value})["Value"])
+
+    def deny_quota_request(self, name: str) -> None:
+        """The quota stays as it is."""
+        self._call("AnswerQuotaRequest", {"Name": name, "Granted": 0})
 
     # -- what there is -----------------------------------------------------------------------------------------------
 

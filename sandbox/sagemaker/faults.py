@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.cloud.context import Caller, CloudContext, JsonObject
+from sandbox.cloud.service_quotas import ServiceQuotas
 from sandbox.sagemaker.fault_plan import FaultPlan
 from sandbox.sagemaker.host import FaultReport, Host, HostError
 from sandbox.sagemaker.plant import Plant
-from sandbox.sagemaker.quotas import Quotas
 from sandbox.sagemaker.rate_limits import RateLimits
 from sandbox.sagemaker.runner import JobRunner
 
@@ -30,17 +30,22 @@ _ACTIONS: dict[str, Callable[[Host], FaultReport]] = {
 
 
 def install(
-    context: CloudContext, runner_of: Callable[[str], JobRunner | None], plant: Plant, limits: RateLimits
+    context: CloudContext,
+    runner_of: Callable[[str], JobRunner | None],
+    plant: Plant,
+    limits: RateLimits,
+    quotas: ServiceQuotas,
 ) -> None:
-    context.register_json_service(SERVICE, FaultService(runner_of, plant.plan, plant.quotas, limits).handle)
+    context.register_json_service(SERVICE, FaultService(runner_of, plant.plan, quotas, limits).handle)
 
 
 class FaultService:
     """Operations: FreezeHosts, ThawHosts and KillHosts, each with TrainingJobName and Host; Arm (Kind, JobNamePattern,
-    Count, Options) and Disarm (FaultId); Throttle (Operation, Seconds); SetQuota (Name, Value); ListFaults."""
+    Count, Options) and Disarm (FaultId); Throttle (Operation, Seconds); SetQuota (Name, Value); AnswerQuotaRequest
+    (Name, Granted); ListFaults."""
 
     def __init__(
-        self, runner_of: Callable[[str], JobRunner | None], plan: FaultPlan, quotas: Quotas, limits: RateLimits
+        self, runner_of: Callable[[str], JobRunner | None], plan: FaultPlan, quotas: ServiceQuotas, limits: RateLimits
     ) -> None:
         self._runner_of = runner_of
         self._plan = plan
@@ -51,6 +56,7 @@ class FaultService:
             "Disarm": lambda params: self._plan.disarm(params.get("FaultId")).describe(),
             "Throttle": self._throttle,
             "SetQuota": self._set_quota,
+            "AnswerQuotaRequest": self._answer_quota_request,
             "ListFaults": lambda _: {"Faults": self._plan.recorded(), "Armed": self._plan.armed()},
         }
 
@@ -79,11 +85,14 @@ class FaultService:
         return {"Operation": operation, "Seconds": seconds}
 
     def _set_quota(self, params: JsonObject) -> JsonObject:
-        name, value = params.get("Name"), _number(params, "Value")
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"Name: {name!r} is no quota; give e.g. 'ml.m5.xlarge for training job usage'")
-        self._quotas.set(name, value)
+        name, value = _quota_name(params), _number(params, "Value")
+        self._quotas.values.set(name, value)
         return {"Name": name, "Value": value}
+
+    def _answer_quota_request(self, params: JsonObject) -> JsonObject:
+        """AWS decides. `Granted` is what the quota becomes; without it, the whole value that was asked for."""
+        granted = None if params.get("Granted") is None else _number(params, "Granted")
+        return self._quotas.decide(_quota_name(params), granted)
 
     def _inject(self, operation: str, params: JsonObject) -> JsonObject:
         hosts = self._hosts(params)
@@ -107,6 +116,13 @@ class FaultService:
             names = ", ".join(host.name for host in running) or "none"
             raise ValueError(f"Host: {wanted!r} of {name!r} is not running (running: {names})")
         return hosts
+
+
+def _quota_name(params: JsonObject) -> str:
+    name = params.get("Name")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"Name: {name!r} is no quota; give e.g. 'ml.m5.xlarge for training job usage'")
+    return name
 
 
 def _number(params: JsonObject, name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sandbox.cloud.context import CloudContext
+from sandbox.cloud.quota_values import QuotaValues
 from sandbox.sagemaker.addresses import Addresses
 from sandbox.sagemaker.fault_plan import FaultPlan
 from sandbox.sagemaker.profile import Profile
@@ -24,4 +25,6 @@ class Plant:
     @classmethod
     def new(cls, context: CloudContext, profile: Profile) -> Plant:
         addresses = Addresses()
-        return cls(context, profile, addresses, FaultPlan(), WarmPools(addresses.release), Quotas(profile.quotas))
+        return cls(
+            context, profile, addresses, FaultPlan(), WarmPools(addresses.release), Quotas(QuotaValues(profile.quotas))
+        )

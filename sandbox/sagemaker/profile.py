@@ -66,7 +66,7 @@ class Profile:
     """Calls that may come at once, as seconds of the rate. AWS: undocumented, assumed."""
 
     quotas: Mapping[str, float]
-    """Quotas (names or patterns of names) that differ from the defaults in quotas.py."""
+    """Quotas (names or patterns of names) that differ from the defaults in sandbox/cloud/quota_values.py."""
 
     synthetic_gpus_per_host: int | None
     """GPUs to report for every instance type; None: as many as the type has, none for a CPU type. All are synthetic."""
@@ -129,8 +129,8 @@ FAST = Profile(
     # The watcher ticks six times as often here as in AWS, several runs at once start within a second of each other, and
     # a person at the screen looks on through the same account.
     rate_burst_seconds=15.0,
-    # Enough for a laptop's runs side by side; instances a job and its longest run stay AWS's.
-    quotas={"*.* usage": 64, "Number of instances across all*": 64},
+    # Those of a new account. Whoever wants more asks for it, as there, or has it granted (sandbox/granted.py).
+    quotas={},
     # A CPU type has no GPU; the sandbox reports two, so that a watcher's GPU signal can be seen at work.
     synthetic_gpus_per_host=2,
     omp_num_threads=1,

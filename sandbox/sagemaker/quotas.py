@@ -1,34 +1,20 @@
 """The account's service quotas of training, and what of them is in use: CreateTrainingJob is refused beyond them.
 
-Names are those of Service Quotas. The defaults of the account-wide quotas are AWS's (general reference, Amazon
-SageMaker endpoints and quotas); those of single instance types differ from account to account and are assumed, by the
-same data that the Service Quotas service of the sandbox answers with. A profile overlays them, a fault sets one.
+Names are those of Service Quotas. The values are those that the sandbox's Service Quotas answers with
+(`sandbox/cloud/quota_values.py`): a quota that is raised there holds here. A profile overlays them, a fault sets one.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.service_quotas import SAGEMAKER_DEFAULTS
+from sandbox.cloud.quota_values import QuotaValues
 
 JsonObject = dict[str, Any]
 
 LONGEST_RUN = "Longest run time for a training job"
-
-_DEFAULTS: dict[str, float] = {
-    **{default.name: default.value for default in SAGEMAKER_DEFAULTS},
-    "Maximum number of instances per spot training job": 20,
-    "Number of instances across all spot training jobs": 4,
-    "* for training warm pool usage": 0,  # developer guide, train-warm-pools-resource-limits
-    # Assumed: nothing that is large or scarce, four of everything else.
-    "ml.p* for *training job usage": 0,
-    "ml.trn* for *training job usage": 0,
-    "*": 4,
-}
 
 
 @dataclass(frozen=True)
@@ -71,22 +57,10 @@ class Claim:
 
 
 class Quotas:
-    """Thread-safe. `overlay` maps a quota's name, or a pattern of names, to its value; the first match holds."""
+    """Measures requests by `values`, which Service Quotas and the faults may change meanwhile."""
 
-    def __init__(self, overlay: Mapping[str, float]) -> None:
-        self._lock = threading.Lock()
-        self._set: dict[str, float] = {}
-        self._values = {**overlay, **{name: value for name, value in _DEFAULTS.items() if name not in overlay}}
-
-    def set(self, name: str, value: float) -> None:
-        with self._lock:
-            self._set[name] = value
-
-    def limit(self, name: str) -> float:
-        with self._lock:
-            if name in self._set:
-                return self._set[name]
-        return next(value for pattern, value in self._values.items() if fnmatch.fnmatchcase(name, pattern))
+    def __init__(self, values: QuotaValues) -> None:
+        self.values = values
 
     def refusal(self, request: JsonObject, longest_seconds: int, in_use: Iterable[Usage]) -> str | None:
         """The text with which the request is refused; None when it fits.
@@ -94,7 +68,7 @@ class Quotas:
         `longest_seconds` is the request's maximum runtime, `in_use` what jobs and warm pools hold now.
         """
         for claim in self._claims(usage_of(request), longest_seconds, list(in_use)):
-            limit = self.limit(claim.name)
+            limit = self.values.limit(claim.name)
             if claim.in_use + claim.wanted > limit:
                 return claim.refusal(limit)
         return None

@@ -29,7 +29,9 @@ def test_an_unknown_quota_does_not_exist(quotas: Any) -> None:
 
 def test_quotas_are_listed_in_pages(quotas: Any) -> None:
     pages = list(
-        quotas.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": 3})
+        quotas.get_paginator("list_service_quotas").paginate(
+            ServiceCode="sagemaker", PaginationConfig={"PageSize": 100}
+        )
     )
     codes = [quota["QuotaCode"] for page in pages for quota in page["Quotas"]]
     assert len(pages) > 1

@@ -26,6 +26,8 @@ PROFILE = replace(
     checkpoint_sync_seconds=0.3,
     # The tests poll ten times a second and start a job each; the documented rates are tested by themselves.
     rate_burst_seconds=3600.0,
+    # Jobs of many tests live side by side; instances a job and its longest run stay AWS's.
+    quotas={"*.* usage": 64, "Number of instances across all*": 64},
 )
 
 

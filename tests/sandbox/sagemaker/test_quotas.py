@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from sandbox.cloud.quota_values import QuotaValues
 from sandbox.sagemaker.profile import AWS, FAST
 from sandbox.sagemaker.quotas import Quotas, Usage
 from tests.sandbox.sagemaker.test_rules import a_request
@@ -17,7 +20,7 @@ def request(instance_type: str = "ml.m5.xlarge", count: int = 1, **more: Any) ->
 
 
 def refusal(asked: dict[str, Any], *in_use: Usage, seconds: int = HOUR, overlay: dict[str, float] | None = None) -> str:
-    return Quotas(AWS.quotas if overlay is None else overlay).refusal(asked, seconds, in_use) or ""
+    return Quotas(QuotaValues(AWS.quotas if overlay is None else overlay)).refusal(asked, seconds, in_use) or ""
 
 
 def test_a_type_whose_quota_is_zero_is_refused_in_the_words_of_aws() -> None:
@@ -68,9 +71,27 @@ def test_a_warm_pool_needs_its_own_quota_which_is_zero_by_default() -> None:
     assert refusal(pooled, overlay={"* for training warm pool usage": 1}) == ""
 
 
-def test_a_quota_that_is_set_holds_over_the_profile_and_the_default() -> None:
-    quotas = Quotas(FAST.quotas)
-    assert quotas.limit("ml.m5.xlarge for training job usage") == 64
-    quotas.set("ml.m5.xlarge for training job usage", 1)
-    assert quotas.limit("ml.m5.xlarge for training job usage") == 1
-    assert quotas.limit("ml.m5.2xlarge for training job usage") == 64
+def test_a_quota_that_is_set_holds_over_the_overlay_and_the_default() -> None:
+    values = QuotaValues({"*.* usage": 64})
+    assert values.limit("ml.m5.xlarge for training job usage") == 64
+    values.set("ml.m5.xlarge for training job usage", 1)
+    assert values.limit("ml.m5.xlarge for training job usage") == 1
+    assert values.limit("ml.m5.2xlarge for training job usage") == 64
+    assert values.default("ml.m5.xlarge for training job usage") == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Longest run time for a training job", 432_000),
+        ("Number of instances across all training jobs", 4),
+        ("Number of instances across all spot training jobs", 4),
+        ("Maximum number of instances per training job", 20),
+        ("Maximum number of instances per spot training job", 20),
+        ("ml.p4d.24xlarge for training job usage", 0),
+        ("ml.p4d.24xlarge for training warm pool usage", 0),
+        ("ml.m5.xlarge for training warm pool usage", 0),
+    ],
+)
+def test_the_sandbox_starts_with_the_public_defaults(name: str, value: float) -> None:
+    assert QuotaValues(FAST.quotas).limit(name) == value

@@ -23,6 +23,7 @@ from sandbox.cloud.deploy import CdkApp, Outputs, deploy
 from sandbox.cloud.lifecycle import Cloud, running_cloud
 from sandbox.cloud.ticker import Ticker
 from sandbox.demo.account import Account
+from sandbox.granted import grant_wanted_quotas
 from sandbox.sagemaker.client import FaultClient
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -104,6 +105,7 @@ class Whole:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     config = read_config((REPOSITORY / CONFIG).read_text())
     with running_cloud(tmp_path_factory.mktemp("whole"), region=config.region, account=config.account) as cloud:
+        grant_wanted_quotas(cloud, config)
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ)
         storage, plane = outputs["holdfast-sandbox-storage"], outputs["holdfast-sandbox-control-plane"]

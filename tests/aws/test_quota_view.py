@@ -1,0 +1,98 @@
+"""What a sweep knows of the quotas while it creates jobs, and that a reconciler acts by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.aws.quota_view import KEPT_SECONDS, QuotaView
+from holdfast.core.model import Phase, Run
+from holdfast.core.observation import Unknown
+from holdfast.core.quotas.preflight import QuotaFacts
+from holdfast.core.quotas.record import Entry, QuotaRecord
+from tests.builders import a_manifest, a_run
+from tests.fakes import FakeAccount, FakeQuotaItem, FakeStore, Watcher
+
+NOW = 2_000_000_000.0
+NAME = "ml.m5.xlarge for training job usage"
+
+
+def record(value: float) -> QuotaRecord:
+    return QuotaRecord((Entry(NAME, "L-CCE2AFA6", value, NOW - 60),), at=NOW - 60)
+
+
+def runs(*counts: int) -> tuple[Run, ...]:
+    return tuple(
+        a_run(name=f"run-{index}", manifest=a_manifest(instance_count=count)) for index, count in enumerate(counts)
+    )
+
+
+def test_of_two_runs_that_fit_alone_and_not_together_one_sweep_submits_one() -> None:
+    store, account = FakeStore(*runs(3, 3)), FakeAccount(NOW)
+    watcher = Watcher(store, account)
+    watcher.quotas.put(record(4))
+    watcher.sweep.run()
+    phases = {run.name: run.phase for run in store.active() if isinstance(run, Run)}
+    assert phases == {"run-0": Phase.STARTING, "run-1": Phase.WAITING}
+    assert len(account.jobs) == 1
+    held = store.get("research", "run-1")
+    assert held is not None
+    assert "3 are in use by research/run-0; the run needs 3, so 2 are missing. Waiting helps" in held.why
+
+
+def test_two_runs_that_fit_together_are_both_submitted_by_one_sweep() -> None:
+    store, account = FakeStore(*runs(2, 2)), FakeAccount(NOW)
+    watcher = Watcher(store, account)
+    watcher.quotas.put(record(4))
+    watcher.sweep.run()
+    assert len(account.jobs) == 2
+
+
+@pytest.mark.parametrize("spoil", [True, False])
+def test_a_record_that_cannot_be_read_or_is_not_there_holds_nobody_back(spoil: bool) -> None:
+    store, account = FakeStore(*runs(3)), FakeAccount(NOW)
+    watcher = Watcher(store, account)
+    if spoil:
+        watcher.quotas.put(record(0))
+        watcher.quotas.spoil()
+    watcher.sweep.run()
+    assert len(account.jobs) == 1
+
+
+def test_a_held_run_is_not_submitted_by_the_next_tick_and_is_by_the_one_after_the_quota_was_raised() -> None:
+    store, account = FakeStore(*runs(3)), FakeAccount(NOW)
+    watcher = Watcher(store, account)
+    watcher.quotas.put(record(0))
+    watcher.sweep.run()
+    account.now += 1
+    watcher.sweep.run()
+    assert not account.jobs
+    watcher.quotas.put(record(4))
+    account.now += 60
+    watcher.sweep.run()
+    assert len(account.jobs) == 1
+
+
+def test_the_record_is_read_once_for_many_runs_and_again_after_a_while() -> None:
+    class Counting(FakeQuotaItem):
+        reads = 0
+
+        def get(self) -> QuotaRecord:
+            self.reads += 1
+            return super().get()
+
+    item, account = Counting(record(4)), FakeAccount(NOW)
+    many = runs(*(1 for _ in range(20)))
+    view = QuotaView(item=item, store=FakeStore(*many), now=account.clock)
+    assert all(isinstance(view.facts(run), QuotaFacts) for run in many)
+    assert item.reads == 1
+    account.now += KEPT_SECONDS
+    view.facts(many[0])
+    assert item.reads == 2
+
+
+def test_a_view_that_cannot_read_says_why() -> None:
+    item = FakeQuotaItem()
+    item.spoil()
+    answer = QuotaView(item=item, store=FakeStore(), now=lambda: NOW).facts(a_run())
+    assert isinstance(answer, Unknown)
+    assert "the quotas' record" in answer.why
