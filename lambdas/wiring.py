@@ -122,7 +122,7 @@ def reconciler_of(settings: ReconcileSettings) -> ReconcilePart:
         actor=Actor(sagemaker=sagemaker, s3=s3, bucket=settings.bucket),
         publisher=publisher,
         tokens=tokens,
-        quotas=QuotaView(item=DynamoQuotaItem(dynamodb, settings.table), store=store, now=time.time),
+        quotas=QuotaView(item=DynamoQuotaItem(dynamodb, settings.table), store=store),
         intend=Compiler(Artifacts(s3=s3, bucket=settings.bucket)).intend,
         now=time.time,
         poll_seconds=settings.poll_seconds,

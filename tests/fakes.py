@@ -336,7 +336,7 @@ class Watcher:
             actor=account,
             publisher=account,
             tokens=self.tokens,
-            quotas=QuotaView(item=self.quotas, store=store, now=account.clock),
+            quotas=QuotaView(item=self.quotas, store=store),
             intend=intend,
             now=account.clock,
             poll_seconds=poll_seconds,

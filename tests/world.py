@@ -52,7 +52,7 @@ class World:
             actor=Actor(sagemaker=sagemaker, s3=s3, bucket=BUCKET),
             publisher=self.people,
             tokens=tokens,
-            quotas=QuotaView(item=FakeQuotaItem(), store=self.store, now=self.people.clock),
+            quotas=QuotaView(item=FakeQuotaItem(), store=self.store),
             intend=self.intend,
             now=self.people.clock,
             poll_seconds=60,

@@ -152,7 +152,7 @@ class Reconciler:
         refresh = self._now() - run.written_at >= self._status_refresh_seconds and (survey is None or survey.refresh())
         observation = self._observer.observe(run, read_seals_too=refresh, survey=survey)
         if may_create(run, observation.now):
-            observation = replace(observation, quotas=self._quotas.facts(run))
+            observation = replace(observation, quotas=self._quotas.facts(run, survey))
         step = reconcile(
             run,
             observation,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.aws.quota_view import KEPT_SECONDS, QuotaView
+from holdfast.aws.quota_view import QuotaView
+from holdfast.aws.survey import Survey
 from holdfast.core.model import Phase, Run
 from holdfast.core.observation import Unknown
 from holdfast.core.quotas.preflight import QuotaFacts
@@ -72,7 +73,7 @@ def test_a_held_run_is_not_submitted_by_the_next_tick_and_is_by_the_one_after_th
     assert len(account.jobs) == 1
 
 
-def test_the_record_is_read_once_for_many_runs_and_again_after_a_while() -> None:
+def test_the_record_is_read_once_in_a_sweep_and_anew_in_the_next_and_for_a_look_at_one_run() -> None:
     class Counting(FakeQuotaItem):
         reads = 0
 
@@ -80,19 +81,21 @@ def test_the_record_is_read_once_for_many_runs_and_again_after_a_while() -> None
             self.reads += 1
             return super().get()
 
-    item, account = Counting(record(4)), FakeAccount(NOW)
-    many = runs(*(1 for _ in range(20)))
-    view = QuotaView(item=item, store=FakeStore(*many), now=account.clock)
-    assert all(isinstance(view.facts(run), QuotaFacts) for run in many)
-    assert item.reads == 1
-    account.now += KEPT_SECONDS
-    view.facts(many[0])
+    item, many = Counting(record(4)), runs(*(1 for _ in range(20)))
+    view = QuotaView(item=item, store=FakeStore(*many))
+    for sweep in (Survey(describes=0), Survey(describes=0)):
+        assert all(isinstance(view.facts(run, sweep), QuotaFacts) for run in many)
     assert item.reads == 2
+    view.facts(many[0], None)
+    assert item.reads == 3
 
 
-def test_a_view_that_cannot_read_says_why() -> None:
-    item = FakeQuotaItem()
+def test_a_view_that_cannot_read_says_why_and_tries_again_for_the_next_run() -> None:
+    item, sweep = FakeQuotaItem(), Survey(describes=0)
+    view = QuotaView(item=item, store=FakeStore())
     item.spoil()
-    answer = QuotaView(item=item, store=FakeStore(), now=lambda: NOW).facts(a_run())
+    answer = view.facts(a_run(), sweep)
     assert isinstance(answer, Unknown)
     assert "the quotas' record" in answer.why
+    item.put(record(4))
+    assert isinstance(view.facts(a_run(), sweep), QuotaFacts)

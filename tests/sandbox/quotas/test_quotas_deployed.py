@@ -1,11 +1,10 @@
-"""An account that starts with AWS's defaults: a deployment asks for what is short, runs wait, AWS decides, runs train."""
+"""An account that starts with AWS's defaults: a deployment asks, runs wait, AWS decides, runs train."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,10 +138,3 @@ def test_a_quota_that_is_raised_by_hand_reaches_the_training_plane(account: Whol
     follow_up(account)
     run = account.until("large", lambda run: run.phase is Phase.SUCCEEDED, seconds=60)
     assert run.attempts[0].last_step == 5
-
-
-def test_nothing_of_a_second_deployment_asks_again(account: Whole) -> None:
-    app = CdkApp(folder=REPOSITORY, context={"config": str(Path(account.cloud.state_dir).parent / "config.yaml")})
-    deploy(account.cloud, app, environment=os.environ)
-    history = account.client("service-quotas").list_requested_service_quota_change_history(ServiceCode="sagemaker")
-    assert len(history["RequestedQuotas"]) == 5
