@@ -18,6 +18,7 @@ from holdfast.aws.survey import NotThisTickError, Survey
 from holdfast.aws.tokens import Call, NoTokenError, Tokens
 from holdfast.core.decide.creation import CreateResult
 from holdfast.core.decide.decision import Keep
+from holdfast.core.decide.holding import holding
 from holdfast.core.denied import denial_words, with_denials
 from holdfast.core.layout import split_run_id
 from holdfast.core.model import Attempt, Notice, Run
@@ -150,9 +151,7 @@ class Reconciler:
         Nothing is lost by any of them: the next tick reads the same record and derives the same step.
         """
         refresh = self._now() - run.written_at >= self._status_refresh_seconds and (survey is None or survey.refresh())
-        observation = self._observer.observe(run, read_seals_too=refresh, survey=survey)
-        if may_create(run, observation.now):
-            observation = replace(observation, quotas=self._quotas.facts(run, survey))
+        observation = self._observe(run, survey, read_seals_too=refresh)
         step = reconcile(
             run,
             observation,
@@ -170,6 +169,17 @@ class Reconciler:
                 saved = self._save_if_needed(saved, after_create(saved, result, self._now()))
         self._quotas.moved(saved)
         return _told(self._settle(saved, refresh=refresh, denied=observation.denied), step)
+
+    def _observe(self, run: Run, survey: Survey | None, *, read_seals_too: bool) -> Observation:
+        now = self._now()
+        if not may_create(run, now):
+            return self._observer.observe(run, read_seals_too=read_seals_too, survey=survey)
+        alone = Observation(now, quotas=self._quotas.facts(run, survey))
+        if holding(run, alone) is not None:
+            # It will not be submitted, so no List is spent on what else lives.
+            return alone
+        seen = self._observer.observe(run, read_seals_too=read_seals_too, survey=survey)
+        return replace(seen, quotas=alone.quotas)
 
     def _take_token(self, action: Action) -> None:
         call = CALLS.get(type(action))

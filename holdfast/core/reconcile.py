@@ -162,13 +162,11 @@ def _without_job(run: Run, observation: Observation, intend: Callable[[Run, int]
         said = f"{attempt.job} exists already and was not created for this attempt; the next number is taken."
         given_up = replace(attempt, ended_at=observation.now, outcome=Outcome.NOT_CREATED, reason=said, request=None)
         return Step(_changed(_with_attempt(run, given_up), why=said), (), Keep(said))
-    stopping = run.manifest.state == "stopped"
-    decision = Keep("the manifest asks for state: stopped") if stopping else creation(run, observation)
-    maybe_sent = attempt is not None and attempt.ended_at is None and attempt.sent_at is not None
-    # What may have been sent already is seen through: holding it back now could leave a living job to itself.
-    held = holding(run, observation) if isinstance(decision, CreateAttempt | SendIntent) and not maybe_sent else None
+    held = holding(run, observation)
     if held is not None:
         return _hold_back(run, held)
+    stopping = run.manifest.state == "stopped"
+    decision = Keep("the manifest asks for state: stopped") if stopping else creation(run, observation)
     if isinstance(decision, CreateAttempt):
         return _intend(run, observation, intend, decision)
     if isinstance(decision, SendIntent) and attempt is not None and attempt.request is not None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
 from holdfast.aws.quota_view import QuotaView
 from holdfast.aws.survey import Survey
+from holdfast.core.decide.creation import CreateAnswer, CreateResult
+from holdfast.core.decide.holding import BELIEVED_SECONDS
 from holdfast.core.model import Phase, Run
 from holdfast.core.observation import Unknown
 from holdfast.core.quotas.preflight import QuotaFacts
 from holdfast.core.quotas.record import Entry, QuotaRecord
+from holdfast.core.reconcile import SendCreate
 from tests.builders import a_manifest, a_run
 from tests.fakes import FakeAccount, FakeQuotaItem, FakeStore, Watcher
 
@@ -99,3 +104,36 @@ def test_a_view_that_cannot_read_says_why_and_tries_again_for_the_next_run() -> 
     assert "the quotas' record" in answer.why
     item.put(record(4))
     assert isinstance(view.facts(a_run(), sweep), QuotaFacts)
+
+
+def test_of_many_runs_that_wait_for_one_quota_one_asks_sagemaker_in_a_quarter_of_an_hour() -> None:
+    store, account = FakeStore(*runs(*(3 for _ in range(30)))), FakeAccount(NOW)
+    watcher = Watcher(store, account)
+    watcher.quotas.put(record(0))
+    words = (
+        f"ResourceLimitExceeded: The account-level service limit '{NAME}' is 0 Instances, with current utilization of "
+        "0 Instances and a request delta of 3 Instances."
+    )
+    account.answers = [CreateResult(CreateAnswer.QUOTA, words) for _ in range(100)]
+    quarters = 4
+    for _ in range(int(quarters * BELIEVED_SECONDS / 60)):
+        watcher.sweep.run()
+        account.now += 60
+    asked = sum(1 for action in account.calls if isinstance(action, SendCreate))
+    assert 1 <= asked <= quarters
+
+
+def test_a_run_that_is_held_back_costs_no_look_at_what_else_lives() -> None:
+    class Unseeing(FakeAccount):
+        def observe(self, *_: object, **__: object) -> NoReturn:
+            raise AssertionError("read for nothing")
+
+    store, account = FakeStore(*runs(3)), Unseeing(NOW)
+    watcher = Watcher(store, account)
+    watcher.quotas.put(record(0))
+    (report,) = watcher.sweep.run().reports
+    assert (report.error, report.phase) == ("", "waiting")
+    watcher.quotas.put(record(4))
+    account.now += 3_600
+    (report,) = watcher.sweep.run().reports
+    assert "read for nothing" in report.error

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.decide.decision import CreateAttempt, SendIntent, WaitUntil
-from holdfast.core.decide.holding import LONGEST_HOLD_SECONDS
+from holdfast.core.decide.holding import BELIEVED_SECONDS
 from holdfast.core.model import Attempt, Cause, Phase, QuotaRefusal, Run
 from holdfast.core.observation import Absent, Observation, Seals, Unknown
 from holdfast.core.quotas.preflight import QuotaFacts
@@ -68,20 +68,28 @@ def test_people_are_told_once_of_a_hold() -> None:
 
 def test_sagemaker_itself_is_asked_after_a_quarter_of_an_hour_whatever_the_numbers_say() -> None:
     held = step(a_run(), SHORT).run
-    early = step(replace(held, due_at=None), SHORT, NOW + LONGEST_HOLD_SECONDS - 1)
+    early = step(replace(held, due_at=None), SHORT, NOW + BELIEVED_SECONDS - 1)
     assert isinstance(early.decision, WaitUntil)
-    late = step(replace(held, due_at=None), SHORT, NOW + LONGEST_HOLD_SECONDS)
+    late = step(replace(held, due_at=None), SHORT, NOW + BELIEVED_SECONDS)
     assert isinstance(late.decision, CreateAttempt)
 
 
 def test_no_hold_reaches_past_the_moment_when_sagemaker_is_asked() -> None:
     held, now = step(a_run(), SHORT).run, NOW
-    while held.phase is Phase.WAITING and now < NOW + 10 * LONGEST_HOLD_SECONDS:
+    while held.phase is Phase.WAITING and now < NOW + 10 * BELIEVED_SECONDS:
         assert held.due_at is not None
-        assert held.due_at <= NOW + LONGEST_HOLD_SECONDS
+        assert held.due_at <= NOW + BELIEVED_SECONDS
         now = held.due_at
         held = step(held, SHORT, now).run
     assert held.phase is Phase.STARTING
+
+
+def test_what_another_run_was_just_told_by_sagemaker_holds_this_one_on() -> None:
+    held = replace(step(a_run(), SHORT).run, due_at=None)
+    now = NOW + 2 * BELIEVED_SECONDS
+    told = replace(SHORT, refusals={NAME: QuotaRefusal(NAME, 0, 0, now - BELIEVED_SECONDS / 2)})
+    assert isinstance(step(held, told, now).decision, WaitUntil)
+    assert isinstance(step(held, SHORT, now).decision, CreateAttempt)
 
 
 def test_what_sagemaker_says_then_is_remembered_and_a_new_hold_may_begin() -> None:
