@@ -77,11 +77,14 @@ class ServiceQuotas:
 
     def ask(self, code: str, value: float) -> Asked:
         """A support case may come of it: AWS decides by hand on most GPU quotas."""
-        self._in_time()
         try:
+            self._in_time()
             answer = self._client.request_service_quota_increase(
                 ServiceCode=SERVICE, QuotaCode=code, DesiredValue=value, SupportCaseAllowed=True
             )
+        except OutOfTimeError:
+            # Not raised: what was read and asked for before is worth its record.
+            return Asked(Answer.OUT_OF_TIME)
         except FAILED_READ as error:
             return Asked(ANSWER_OF_ERROR.get(code_of(error), Answer.FAILED), words_of(error))
         return Asked(Answer.TAKEN, request=_request(answer["RequestedQuota"]))

@@ -194,5 +194,7 @@ _CONFIG_TAIL = """## What has to be changed together
 - It takes effect with `make deploy ACCOUNT=<account>`. Runs that are registered keep the deployment that they were
   pinned to, image and code included; see [manifest.md](manifest.md).
 - A new address in `notify_emails` gets an e-mail from SNS, and notices only once its owner has followed the link in it.
+- A higher count in `quotas` is asked for by the deployment, and AWS decides; a lower one changes nothing in the account
+  ([quotas.md](quotas.md)).
 - A removed team's job role goes with the deployment. Stop its runs before.
 """

@@ -241,6 +241,20 @@ def test_a_function_whose_time_is_up_says_so_and_the_next_look_goes_on() -> None
     assert account.people.status["error"] is None
 
 
+def test_what_was_asked_for_before_the_time_was_up_is_written_down() -> None:
+    account = Account()
+
+    def up_after_the_first_request() -> None:
+        if account.memory.calls["RequestServiceQuotaIncrease"]:
+            raise OutOfTimeError("no time left")
+
+    account.in_time = up_after_the_first_request
+    kept = account.look()
+    assert (kept.error, kept.open, kept.problems) == ("", 1, 1)
+    assert account.verdict(ACROSS) == "open"
+    assert account.verdict(NAME) == "not_asked"
+
+
 def test_a_record_of_another_version_is_read_anew() -> None:
     account = Account()
     account.item.spoil()

@@ -155,6 +155,8 @@ class Answer(StrEnum):
     DENIED = "denied"
     WRONG_STATE = "wrong_state"
     FAILED = "failed"
+    OUT_OF_TIME = "out_of_time"
+    """It was not asked: the function's time was nearly up."""
 
 
 ANSWER_OF_ERROR: Mapping[str, Answer] = {
@@ -184,6 +186,7 @@ _MEANING: Mapping[Answer, tuple[Verdict, str]] = {
     Answer.DENIED: (Verdict.NOT_ASKED, "the function lacks servicequotas:RequestServiceQuotaIncrease"),
     Answer.WRONG_STATE: (Verdict.NOT_ASKED, "the quota cannot be changed at this moment; tried again in a day"),
     Answer.FAILED: (Verdict.NOT_ASKED, "Service Quotas failed; tried again in a day"),
+    Answer.OUT_OF_TIME: (Verdict.NOT_ASKED, "the function's time ran out before; asked for in a day"),
 }
 
 

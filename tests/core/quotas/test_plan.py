@@ -115,6 +115,7 @@ ASKING = QuotaDecision(WANTED, Verdict.ASK, "it is 0", CODE, ask=16)
         (Answer.DENIED, Verdict.NOT_ASKED, True),
         (Answer.WRONG_STATE, Verdict.NOT_ASKED, True),
         (Answer.FAILED, Verdict.NOT_ASKED, True),
+        (Answer.OUT_OF_TIME, Verdict.NOT_ASKED, True),
     ],
 )
 def test_each_answer_ends_in_a_verdict_and_aws_own_words_are_kept(
