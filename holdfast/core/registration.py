@@ -174,6 +174,9 @@ def _changed(existing: Run, manifest: Manifest, pins: Pins, spec_hash: str) -> R
         note=words,
         status_due=True,
     )
+    if existing.hold is not None:
+        # The hold was for what the manifest asked for before; a smaller wish may fit at once.
+        run = replace(run, hold=None, due_at=None)
     # A failed run too: its checkpoints are worth as much as those of one that was stopped, and a changed manifest says
     # that somebody looked. Only a new generation begins from nothing.
     if existing.phase in (Phase.STOPPED, Phase.FAILED) and manifest.state == "running":

@@ -10,13 +10,14 @@ import pytest
 from holdfast.core.decide.creation import CreateAnswer, CreateResult
 from holdfast.core.decide.decision import CreateAttempt, SendIntent, WaitUntil
 from holdfast.core.decide.holding import BELIEVED_SECONDS
-from holdfast.core.model import Attempt, Cause, Phase, QuotaRefusal, Run
+from holdfast.core.model import Attempt, Cause, Phase, QuotaRefusal, Run, spec_hash
 from holdfast.core.observation import Absent, Observation, Seals, Unknown
 from holdfast.core.quotas.preflight import QuotaFacts
 from holdfast.core.quotas.record import Entry
 from holdfast.core.reconcile import Step, after_create, reconcile
+from holdfast.core.registration import register
 from holdfast.core.status import status_of
-from tests.builders import a_run
+from tests.builders import a_manifest, a_run
 from tests.fakes import intend
 
 NOW = 2_000_000_000.0
@@ -125,3 +126,24 @@ def test_a_stopped_run_is_not_held() -> None:
     run = a_run()
     stopped = replace(run, manifest=run.manifest.model_copy(update={"state": "stopped"}))
     assert step(stopped, SHORT).run.phase is Phase.STOPPED
+
+
+def test_a_manifest_that_asks_for_less_is_looked_at_at_once() -> None:
+    held = step(a_run(manifest=a_manifest(instance_count=8)), ENOUGH).run
+    assert held.due_at is not None
+    less = a_manifest(instance_count=4)
+    changed = register(
+        held, less, team=held.team, name=held.name, pins=held.pins, spec_hash=spec_hash(less), uid="new", now=NOW
+    ).run
+    assert changed is not None
+    assert isinstance(step(changed, ENOUGH, NOW + 1).decision, CreateAttempt)
+
+
+def test_a_manifest_that_asks_for_as_much_is_held_again() -> None:
+    held = step(a_run(manifest=a_manifest(instance_count=8)), ENOUGH).run
+    other = a_manifest(instance_count=8, hyperparameters={"steps": 7})
+    changed = register(
+        held, other, team=held.team, name=held.name, pins=held.pins, spec_hash=spec_hash(other), uid="new", now=NOW
+    ).run
+    assert changed is not None
+    assert isinstance(step(changed, ENOUGH, NOW + 1).decision, WaitUntil)
