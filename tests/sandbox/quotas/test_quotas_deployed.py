@@ -111,7 +111,7 @@ def test_a_run_that_waits_for_a_quota_trains_once_it_is_granted_and_a_larger_one
     # Half of it: the smaller run is woken, long before its own due time, and trains on what was raised.
     account.faults.grant_quota_request_in_part(P4D, 1)
     follow_up(account)
-    trained = account.until("fits", lambda run: run.phase is Phase.SUCCEEDED, seconds=60)
+    trained = account.until("fits", lambda run: run.phase is Phase.SUCCEEDED)
     assert trained.attempts[0].last_step == 5
     assert trained.ledger.restarts == 0
     still = account.until("large", lambda run: run.phase is Phase.WAITING)
@@ -136,5 +136,5 @@ def test_a_quota_that_is_raised_by_hand_reaches_the_training_plane(account: Whol
     account.faults.grant_quota_request(P4D)
     assert quotas.get_service_quota(**code)["Quota"]["Value"] == 3
     follow_up(account)
-    run = account.until("large", lambda run: run.phase is Phase.SUCCEEDED, seconds=60)
+    run = account.until("large", lambda run: run.phase is Phase.SUCCEEDED)
     assert run.attempts[0].last_step == 5
