@@ -28,7 +28,7 @@ ENOUGH = QuotaFacts({NAME: Entry(NAME, "L-CCE2AFA6", 4, NOW - 60)})
 
 def step(run: Run, quotas: QuotaFacts | Unknown | None, now: float = NOW, **seen: Any) -> Step:
     observation = Observation(now, live_jobs=(), seals=Seals(), quotas=quotas, **seen)
-    return reconcile(run, observation, intend=intend, poll_seconds=60)
+    return reconcile(run, observation, intend=intend, poll_seconds=60, doubt=None)
 
 
 def test_a_run_that_is_known_not_to_fit_waits_with_the_quota_in_words() -> None:
