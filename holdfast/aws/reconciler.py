@@ -21,6 +21,7 @@ from holdfast.core.decide.decision import Keep
 from holdfast.core.decide.holding import holding
 from holdfast.core.denied import denial_words, with_denials
 from holdfast.core.layout import split_run_id
+from holdfast.core.material import material
 from holdfast.core.model import Attempt, Notice, Run
 from holdfast.core.observation import Observation
 from holdfast.core.reconcile import (
@@ -30,7 +31,6 @@ from holdfast.core.reconcile import (
     SendStop,
     Step,
     after_create,
-    material,
     reconcile,
 )
 from holdfast.core.record_size import bounded, surplus, without_surplus
