@@ -175,8 +175,8 @@ class Reconciler:
         if not may_create(run, now):
             return self._observer.observe(run, read_seals_too=read_seals_too, survey=survey)
         alone = Observation(now, quotas=self._quotas.facts(run, survey))
-        if holding(run, alone) is not None:
-            # It will not be submitted, so no List is spent on what else lives.
+        if holding(run, alone) is not None and not read_seals_too:
+            # It will not be submitted, so no List is spent on it; but a look that refreshes the status is a whole one.
             return alone
         seen = self._observer.observe(run, read_seals_too=read_seals_too, survey=survey)
         return replace(seen, quotas=alone.quotas)

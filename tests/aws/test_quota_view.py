@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_run_that_is_held_back_costs_no_look_at_what_else_lives() -> None:
         def observe(self, *_: object, **__: object) -> NoReturn:
             raise AssertionError("read for nothing")
 
-    store, account = FakeStore(*runs(3)), Unseeing(NOW)
+    store, account = FakeStore(replace(runs(3)[0], written_at=NOW)), Unseeing(NOW)
     watcher = Watcher(store, account)
     watcher.quotas.put(record(0))
     (report,) = watcher.sweep.run().reports

@@ -7,6 +7,7 @@ reason why the sandbox cannot show it.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import Cause, Phase
+from holdfast.core.quotas.wishes import InstanceQuota, QuotaNeeds, Quotas
 from holdfast.core.sweep import MANIFESTS_EVERY_SWEEPS
 from tests.sandbox.whole.cloudformation_answers import taking_answers
 from tests.sandbox.whole.conftest import Whole
@@ -29,7 +31,9 @@ FAILED_CALLS = "sqs:GetQueueAttributes+sqs:GetQueueUrl+sqs:SendMessage"
 WRONG = {"apiVersion": "holdfast/v1", "kind": "TrainingRun", "colour": "red"}
 UNSEEN: dict[Statement, str] = {
     (who, X_RAY): "traces go to X-Ray's daemon, which the sandbox lacks; tracing is off in its functions"
-    for who in ("intake", "publish", "reconcile")
+    for who in ("intake", "publish", "quotas", "reconcile")
+} | {
+    ("quotas", "LetServiceQuotasMakeItsRole"): "the sandbox's Service Quotas opens no support cases and needs no role",
 }
 """Statements that no run in the sandbox can miss, each with its reason."""
 
@@ -359,6 +363,45 @@ def test_a_lost_manifest_waits_until_it_may_be_handed_to_intake(scene: Scene) ->
         scene.sweep()
     run = scene.whole.until("denied-unheard", lambda run: run.phase is Phase.SUCCEEDED)
     assert run.attempts[0].last_step == 5
+
+
+# -- quotas -----------------------------------------------------------------------------------------------------------
+
+QUOTA_STATEMENTS = (
+    *("OwnLogs", "ReadQuotas", "AskForMore", "WriteStatus", "RecordAndWaitingRuns", "ActiveRuns", "Notify"),
+)
+
+
+@missing(*(of("quotas", sid) for sid in QUOTA_STATEMENTS))
+def test_a_look_at_the_quotas_that_is_denied_something_is_made_up_for_by_the_next(
+    scene: Scene, gone: tuple[Statement, ...]
+) -> None:
+    """A quota was raised since, so that there is something to tell and somebody to wake; and one is to be asked for."""
+    wish = InstanceQuota(instance_type="ml.c5.xlarge", on_demand=1_000)
+    quotas = Quotas(instances=(wish,)) if gone == of("quotas", "AskForMore") else Quotas()
+    needs = QuotaNeeds(quotas=quotas, instance_types=("ml.m5.2xlarge",), max_instances_per_run=1)
+    scene.invoke("quotas", {"needs": needs.model_copy(update={"quotas": Quotas()}).model_dump_json()})
+    raised = 100 + QUOTA_STATEMENTS.index(gone[0][1])
+    scene.whole.faults.set_quota("ml.m5.2xlarge for training job usage", raised)
+    with scene.policies.without(*gone) as removed:
+        scene.invoke("quotas", {"needs": needs.model_dump_json()})
+        removed.until_seen()
+    scene.invoke("quotas", {"needs": needs.model_dump_json()})
+    s3, bucket = scene.whole.client("s3"), scene.whole.config.bucket
+    status = json.loads(s3.get_object(Bucket=bucket, Key="status/quotas.json")["Body"].read())
+    assert (status["error"], status["problems"]) == (None, 0)
+    values = {one["name"]: one["value"] for one in status["quotas"]}
+    assert values["ml.m5.2xlarge for training job usage"] == raised
+
+
+@missing(of("quotas", FAILED_CALLS))
+def test_a_deployment_that_cannot_be_answered_is_kept_where_that_is_allowed(
+    scene: Scene, gone: tuple[Statement, ...]
+) -> None:
+    nobody = {"RequestType": "Delete", "ResponseURL": "http://127.0.0.1:9/", "StackId": "s", "RequestId": "r"}
+    with scene.without_retries({"quotas"}), scene.policies.without(*gone) as removed:
+        scene.send("quotas", nobody)
+        removed.until_seen()
 
 
 def test_with_every_statement_in_place_nothing_is_denied(scene: Scene) -> None:
