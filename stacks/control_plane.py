@@ -278,20 +278,14 @@ def _topic(scope: Construct, *, config: AccountConfig, key: kms.IKey | None) -> 
         )
     )
     # One subscription an address: SNS refuses a second one of the same address with another filter.
-    for address in sorted({address for team in config.teams.values() for address in team.notify_emails}):
+    of_teams = {address for team in config.teams.values() for address in team.notify_emails}
+    for address in sorted(of_teams - set(config.operator_emails)):
         teams = sorted(name for name, team in config.teams.items() if address in team.notify_emails)
         only = {"team": sns.SubscriptionFilter.string_filter(allowlist=teams)}
         topic.add_subscription(subscriptions.EmailSubscription(address, filter_policy=only))
-    # A policy that only denies takes the place of SNS's own, by which an account's alarms may publish.
-    topic.add_to_resource_policy(
-        iam.PolicyStatement(
-            sid="AlarmsOfThisAccount",
-            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-            actions=["sns:Publish"],
-            resources=[topic.topic_arn],
-            conditions={"StringEquals": {"aws:SourceAccount": config.account}},
-        )
-    )
+    # Alarms name no team, so that a filter by team would keep them from everybody.
+    for address in config.operator_emails:
+        topic.add_subscription(subscriptions.EmailSubscription(address))
     return topic
 
 

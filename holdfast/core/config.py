@@ -75,6 +75,8 @@ class AccountConfig(_Strict):
     teams: dict[TeamName, Team] = Field(min_length=1)
     """Name to section, `research: {}` at least. A name is 1 to 20 lower-case letters, digits and hyphens, starting with
     a letter."""
+    operator_emails: tuple[str, ...] = ()
+    """Who gets the deployment's alarms, and with them every team's notices. Without one an alarm reaches nobody."""
     images: dict[str, str] = Field(default_factory=dict)
     """Catalogue: short name to ECR image URI, in addition to the listed repositories."""
     repositories: tuple[str, ...] = ()

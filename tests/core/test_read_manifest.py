@@ -212,8 +212,11 @@ def _patterned(schema: dict[str, Any]) -> list[str]:
         for name, field in part.get("properties", {}).items():
             branches = [field, *field.get("anyOf", [])]
             found.extend(name for branch in branches if "pattern" in branch)
+            # Names that are listed one by one (`enum`) are told as such and need no words.
             found.extend(
-                f"{name}.*" for branch in branches if "patternProperties" in branch or "propertyNames" in branch
+                f"{name}.*"
+                for branch in branches
+                if "patternProperties" in branch or "pattern" in branch.get("propertyNames", {})
             )
     assert len(found) > 3
     return found

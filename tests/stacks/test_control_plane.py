@@ -323,3 +323,15 @@ def test_an_address_gets_the_notices_of_its_own_teams_alone(tmp_path: Path) -> N
         for one in templates.resources("AWS::SNS::Subscription").values()
     }
     assert told == {"ann@example.org": {"team": ["research"]}, "ops@example.org": {"team": ["research", "vision"]}}
+
+
+def test_an_operator_gets_what_has_no_team_and_each_notice_once(tmp_path: Path) -> None:
+    teams = {"research": Team(notify_emails=("ann@example.org", "ops@example.org"))}
+    config = config_of_context("config/example.yaml", ROOT)
+    config = config.model_copy(update={"teams": teams, "operator_emails": ("ops@example.org",)})
+    templates = write_stack(tmp_path, lambda app: define_stacks(app, config=config, root=ROOT))
+    told = {
+        one["Properties"]["Endpoint"]: one["Properties"].get("FilterPolicy")
+        for one in templates.resources("AWS::SNS::Subscription").values()
+    }
+    assert told == {"ann@example.org": {"team": ["research"]}, "ops@example.org": None}

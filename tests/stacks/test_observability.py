@@ -76,8 +76,7 @@ def test_the_topic_takes_alarms_also_without_a_key(account: Templates) -> None:
 
 
 def test_an_event_that_nobody_could_handle_is_an_alarm_in_every_account(account: Templates) -> None:
-    alarms = _alarms(account)
-    assert {alarm["MetricName"] for alarm in alarms} == {"ApproximateNumberOfMessagesVisible"}
+    alarms = [one for one in _alarms(account) if one["MetricName"] == "ApproximateNumberOfMessagesVisible"]
     assert len(alarms) == 2
     assert all(alarm["AlarmActions"] and alarm["Threshold"] == 0 for alarm in alarms)
 
