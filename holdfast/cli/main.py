@@ -14,6 +14,7 @@ from rich.console import Console
 
 from holdfast import __version__
 from holdfast.cli import render
+from holdfast.cli.acceptance import acceptance
 from holdfast.cli.offline import CannotBeginError, Reading, archive_sha256, read, source_tree
 from holdfast.core.layout import source_prefix
 from holdfast.core.manifest import Manifest
@@ -114,6 +115,9 @@ def request(
         render.print_json(Console(), document)
     else:
         render.print_request(Console(), document)
+
+
+app.command()(acceptance)
 
 
 @app.command()

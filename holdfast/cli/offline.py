@@ -11,6 +11,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast.bundle import Bundle, BundleError, build_bundle
+from holdfast.core.config import AccountConfig
 from holdfast.core.deployment import Deployment
 from holdfast.core.field_errors import FieldError, listed
 from holdfast.core.layout import ManifestKeyError, manifest_key, parse_manifest_key
@@ -92,6 +93,26 @@ def archive_sha256(archive: Path, entry_point: str) -> str:
             f"{archive}: holds no file {entry_point}, the source's entry_point; it holds: {listed(files)}"
         )
     return digest
+
+
+def account_config(account: str, root: Path) -> AccountConfig:
+    """config/<account>.yaml. Raises CannotBeginError."""
+    path = root / "config" / f"{account}.yaml"
+    try:
+        return read_config(path.read_bytes(), str(path))
+    except OSError as error:
+        there = listed(one.stem for one in (root / "config").glob("*.yaml"))
+        raise CannotBeginError(f"{path}: cannot be read ({error.strerror}); there are {there}") from None
+    except ConfigError as error:
+        raise CannotBeginError(str(error)) from None
+
+
+def templates(root: Path, config: AccountConfig) -> set[str]:
+    """Names of the job templates that a deployment of this tree has. Raises CannotBeginError."""
+    try:
+        return set(build_bundle(root, config).deployment.templates)
+    except (OSError, BundleError) as error:
+        raise CannotBeginError(str(error)) from None
 
 
 def _bundle(config: Path, root: Path) -> Bundle:
