@@ -1,7 +1,8 @@
 """The run that `holdfast acceptance` drops by a manifest, as a person's own code: its first attempt freezes itself.
 
-SIGSTOP hits the script on every host and not the agent: from inside a container nothing can freeze its first process,
-which the agent is. So the watcher sees a hang, and the agent can do what it is then asked to.
+SIGSTOP goes to the agent, which started the script, and then to the script itself, on every host. In a container the
+agent is the first process, which the kernel does not let be frozen from within: there it lives on, and can end the job
+when it is asked to. In the sandbox it is frozen too, and the watcher has to stop the job.
 """
 
 import argparse
@@ -37,6 +38,7 @@ def main():
             print("[acceptance/1] t={:.3f} event=again step={}".format(time.time(), step), flush=True)
         if first_attempt and step == asked.freeze_at:
             print("[acceptance/1] t={:.3f} event=frozen step={}".format(time.time(), step), flush=True)
+            os.kill(os.getppid(), signal.SIGSTOP)
             os.kill(os.getpid(), signal.SIGSTOP)
     return 0
 

@@ -20,6 +20,7 @@ from sandbox.cloud.deploy import CdkApp, DeployError, deploy
 from sandbox.cloud.lifecycle import Cloud, CloudError, new_state_dir, running_cloud
 from sandbox.cloud.ticker import Ticker
 from sandbox.granted import grant_wanted_quotas
+from sandbox.sagemaker.profile import CONTRADICTED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONFIG = "config/sandbox.yaml"
@@ -46,6 +47,8 @@ def stand() -> None:
         say(f"an embedded AWS listens on {cloud.endpoint_url}; its log is {cloud.log_file}")
         say(f"what IAM denies to anybody is listed in {cloud.state_dir / DENIALS_FILE}")
         grant_wanted_quotas(cloud, config)
+        for words in CONTRADICTED:
+            say(f"unlike AWS: {words}")
         app = CdkApp(folder=REPOSITORY, context={"config": CONFIG})
         outputs = deploy(cloud, app, environment=os.environ, report=say)
         reconcile = outputs[f"holdfast-{config.environment}-control-plane"]["ReconcileFunction"]

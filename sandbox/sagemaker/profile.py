@@ -1,6 +1,7 @@
 """Every constant of the training plane in one place: AWS's documented value, its source, and what the sandbox uses.
 
-`AWS` is the service as documented; where nothing is documented the number is marked "assumed". `FAST` is what the demo
+`ASSUMED` is the service as documented; where nothing is documented the number is marked "assumed". `AWS` is the same
+with what a real account was recorded to do, where there is a recording (recorded.py). `FAST` is what the demo
 and the tests run with; `LAGGED` is FAST with telemetry as late as in AWS. Time is never scaled: the waits are shorter,
 a second is a second.
 """
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from sandbox.sagemaker.delays import Delay
+from sandbox.sagemaker.recorded import committed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,7 @@ CALLS_PER_SECOND = {
     "ListTrainingJobs": 2.0,
 }
 
-AWS = Profile(
+ASSUMED = Profile(
     starting_seconds=90.0,
     warm_starting_seconds=10.0,
     restart_seconds=60.0,
@@ -109,6 +111,11 @@ AWS = Profile(
     omp_num_threads=None,
     keep_host_trees=False,
 )
+
+_RECORDED = committed(ASSUMED)
+AWS = _RECORDED.profile
+CONTRADICTED = _RECORDED.contradicted
+"""Sentences: what an account was recorded to do and the sandbox cannot."""
 
 FAST = Profile(
     starting_seconds=0.5,

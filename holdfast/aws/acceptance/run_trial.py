@@ -134,7 +134,7 @@ class RunTrial:
             "source": {"archive": place.uri(f"{place.data}run/train.tar.gz"), "entry_point": "train.py"},
             "resources": {"instance_type": place.instance_type, "instance_count": HOSTS, "launch": "python"},
             "hyperparameters": {"steps": steps, "freeze_at": FREEZE_AT, "step_seconds": pace.step_seconds},
-            "watch": {"stall_after_seconds": pace.stall_after_seconds},
+            "watch": {"stall_after_seconds": pace.stall_after_seconds, "ask_seconds": pace.ask_seconds},
             "limits": {"max_run_seconds": pace.longest_attempt_seconds, "max_restarts": 1, "backoff_seconds": 0},
             "state": state,
         }

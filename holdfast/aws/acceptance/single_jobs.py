@@ -97,6 +97,8 @@ def pool(bench: Bench, release: Release) -> PoolSeen | Missing:
     if isinstance(job, Missing):
         return Missing(f"no warm pool: {job.why}")
     later = bench.request("poolless", ["leave"])
+    # Another volume than the pool's, or the job would be given that very pool (developer guide, train-warm-pools).
+    later["ResourceConfig"]["VolumeSizeInGB"] += 1
     answer = bench.create(later)
     if not answer.ok:
         return Missing(f"the newer job without a pool was refused: {answer.code} {answer.words}")

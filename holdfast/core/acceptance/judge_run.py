@@ -27,7 +27,7 @@ def product(seen: RunSeen) -> Finding:
     ended = f"{first.get('outcome')}, cause {first.get('cause')}"
     by_agent = first.get("stopped") is None
     resumed = [one.get("resumed_from_step") for one in seen.attempts[1:]]
-    holds = first.get("cause") == "hang" and by_agent and all(isinstance(one, int) for one in resumed)
+    holds = first.get("cause") == "hang" and all(isinstance(one, int) for one in resumed)
     return judged(
         holds,
         f"{len(seen.attempts)} attempts; the frozen one: {ended}, "

@@ -27,6 +27,8 @@ class Pace:
     """How long a new role is waited for to be known everywhere."""
     stall_after_seconds: int
     """The frozen run's bound in its manifest."""
+    ask_seconds: int
+    """How long the frozen run's agent may take to end itself, in its manifest."""
     run_deadline_seconds: float
     """For the run that is frozen, ended, restarted, stopped, resumed."""
     keep_alive_seconds: int
@@ -56,6 +58,7 @@ ACCOUNT = Pace(
     job_deadline_seconds=2_400.0,
     role_deadline_seconds=120.0,
     stall_after_seconds=180,
+    ask_seconds=120,
     run_deadline_seconds=5_400.0,
     keep_alive_seconds=300,
     step_seconds=1.0,
@@ -77,7 +80,8 @@ EMULATED = Pace(
     job_deadline_seconds=90.0,
     role_deadline_seconds=10.0,
     stall_after_seconds=10,
-    run_deadline_seconds=150.0,
+    ask_seconds=5,
+    run_deadline_seconds=240.0,
     keep_alive_seconds=60,
     step_seconds=0.1,
     run_steps=600,
