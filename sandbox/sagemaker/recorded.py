@@ -1,8 +1,8 @@
-"""What an account was recorded to do takes the place of what was assumed of it: `holdfast acceptance` writes such a file.
+"""What an account was recorded to do, by `holdfast acceptance`, takes the place of what was assumed of it.
 
-A recording that is committed as `recorded.json` beside this module changes the AWS profile, and with it LAGGED, wherever
-it has an answer. What it lacks stays as assumed. What it contradicts and the sandbox has no setting for is said in
-words: at the sandbox's start, and by `python -m sandbox.sagemaker.recorded FILE`.
+A recording that is committed as `recorded.json` beside this module changes the AWS profile, and with it LAGGED,
+wherever it has an answer. What it lacks stays as assumed. What it contradicts and the sandbox has no setting for is
+said in words: at the sandbox's start, and by `python -m sandbox.sagemaker.recorded FILE`.
 """
 
 from __future__ import annotations

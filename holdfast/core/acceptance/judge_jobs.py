@@ -40,7 +40,9 @@ def log_delay(job: JobSeen) -> Finding:
 
 
 def metric_delay(job: JobSeen) -> Finding:
-    said = {int(one.words["n"]): one.said_at for one in job.events("tick")}
+    said: dict[int, float] = {}
+    for one in job.events("tick"):
+        said.setdefault(int(one.words["n"]), one.said_at)  # of a job that began anew, the first life's
     # At a rise, its newest value is the least delayed and the first one of the batch the most.
     rises = [one for one in job.rises if one.value in said and one.before + 1 in said]
     if not rises:

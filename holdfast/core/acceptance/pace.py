@@ -88,7 +88,7 @@ EMULATED = Pace(
     longest_direct_seconds=120,
     longest_attempt_seconds=300,
     metric_period_seconds=1,
-    instances_at_once=10,
+    instances_at_once=4,
 )
 
 

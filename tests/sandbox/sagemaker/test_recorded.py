@@ -108,13 +108,13 @@ def test_the_command_says_what_a_recording_would_change(tmp_path: Path, capsys: 
 def test_the_assumptions_that_an_acceptance_judges_by_are_the_sandboxs_own() -> None:
     assert Delay(*judge_jobs.LOG_DELAY_SECONDS) == ASSUMED.log_delay
     assert Delay(*judge_jobs.METRIC_DELAY_SECONDS) == ASSUMED.metric_delay
-    assert judge_jobs.LOG_FLUSH_SECONDS == ASSUMED.log_flush_seconds
-    assert judge_jobs.METRIC_FLUSH_SECONDS == ASSUMED.metric_flush_seconds
-    assert judge_jobs.STOP_GRACE_SECONDS == ASSUMED.stop_grace_seconds
-    assert judge_jobs.PEER_GRACE_SECONDS == ASSUMED.peer_grace_seconds
+    assert ASSUMED.log_flush_seconds == judge_jobs.LOG_FLUSH_SECONDS
+    assert ASSUMED.metric_flush_seconds == judge_jobs.METRIC_FLUSH_SECONDS
+    assert ASSUMED.stop_grace_seconds == judge_jobs.STOP_GRACE_SECONDS
+    assert ASSUMED.peer_grace_seconds == judge_jobs.PEER_GRACE_SECONDS
     describes = ASSUMED.calls_per_second["DescribeTrainingJob"]
     assert describes == judge_calls.DESCRIBES_PER_SECOND
-    assert judge_calls.BURST_CALLS == describes * ASSUMED.rate_burst_seconds
+    assert describes * ASSUMED.rate_burst_seconds == judge_calls.BURST_CALLS
 
 
 @pytest.mark.parametrize("rule", judge_calls.ASSUMED_WORDS)
