@@ -192,10 +192,14 @@ def _has(probes: Sequence[Probe], trial: str) -> bool:
 def _consent(yes: bool) -> None:
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise RefusedError("this costs money, and there is no terminal to ask at; with --yes it goes on without asking")
     if not typer.confirm("Go on?", default=False):
         raise RefusedError("not agreed to; nothing was started")
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

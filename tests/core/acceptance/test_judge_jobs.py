@@ -157,7 +157,7 @@ def test_the_grace_is_from_sigterm_to_the_last_line() -> None:
 
 
 def test_a_stopped_jobs_files_are_in_s3_to_the_last_one_or_are_lost() -> None:
-    written = int(2 * 30) + 20
+    written = (2 * 30) + 20
     objects = {f"algo-1-alive-{n}": START for n in range(1, written + 1)} | {"algo-1-sigterm": START}
     seen = job(lines=outstaying(30), stopped_at=START + 9, status="Stopped", objects=objects)
     assert judge_jobs.stop_upload(seen).verdict is Verdict.AS_ASSUMED
