@@ -20,12 +20,13 @@ from holdfast.aws.acceptance.bench import Bench
 from holdfast.aws.errors import FAILED_READ, MISSING, code_of, words_of
 from holdfast.aws.evidence import LOG_GROUP, NAMESPACE
 from holdfast.core.acceptance.seen import Missing, RunSeen, parse_line
-from holdfast.core.layout import manifest_key, status_key
+from holdfast.core.layout import DATA, manifest_key, status_key
 
 HOSTS = 2
 FREEZE_AT = 25
 """Above the step of the second checkpoint, so that the restart has one to go on from."""
 _METRIC_SLACK_SECONDS = 60
+_OVER = ("succeeded", "failed", "refused", "stopped")
 
 
 class RunTrial:
@@ -36,6 +37,9 @@ class RunTrial:
         self._template = template
         self._folder = jobs_folder
         self._name = f"accept-{bench.place.uid}"
+        # Not in the folder that the single jobs download, and that is emptied in any case: a manifest that asks for a
+        # stop is read with its tarball.
+        self._archive_key = f"{DATA}{bench.place.team}/acceptance/{self._name}/train.tar.gz"
         self._marks: dict[str, float] = {}
         self._status: dict[str, Any] = {}
         self._frozen: dict[str, float] = {}
@@ -44,7 +48,7 @@ class RunTrial:
     def __call__(self, release: Callable[[], None]) -> RunSeen | Missing:
         bench = self._bench
         try:
-            bench.put(f"{bench.place.data}run/train.tar.gz", self._archive())
+            bench.put(self._archive_key, self._archive())
             self._drop(steps=self._bench.pace.run_steps)
         except FAILED_READ as error:
             return Missing(f"the manifest could not be dropped: {words_of(error)}")
@@ -55,17 +59,26 @@ class RunTrial:
                 break
             self._mark()
             bench.sleep(bench.pace.poll_seconds)
-        if "succeeded" not in self._marks:
-            self.end()
         release()
         return self._seen()
 
-    def end(self) -> None:
-        """Ask for the run's end by its manifest, so that no other attempt begins; its job is stopped beside that."""
-        if self._dropped and self._status.get("phase") not in ("succeeded", "failed", "refused", "stopped"):
-            self._bench.call(lambda: self._drop(steps=self._bench.pace.run_steps, state="stopped"))
-            for attempt in self._attempts()[-1:]:
-                self._bench.stop(attempt["job"])
+    def end(self) -> list[str]:
+        """Ask for the run's end by its manifest, so that no other attempt begins; its job is stopped beside that.
+
+        What is left then, in words. Raises botocore's errors.
+        """
+        if not self._dropped:
+            return []
+        place = self._bench.place
+        self._status = self._read_status() or self._status
+        if self._status.get("phase") in _OVER:
+            self._bench.clients.s3.delete_object(Bucket=place.config.bucket, Key=self._archive_key)
+            return []
+        self._drop(steps=self._bench.pace.run_steps, state="stopped")
+        for attempt in self._attempts()[-1:]:
+            self._bench.stop(attempt["job"])
+        told = place.uri(status_key(place.team, self._name))
+        return [f"run {place.team}/{self._name}: asked to stop by its manifest; what becomes of it is in {told}"]
 
     # -- the story ---------------------------------------------------------------------------------------------------
 
@@ -131,11 +144,13 @@ class RunTrial:
             "kind": "TrainingRun",
             "template": self._template,
             "image": place.image,
-            "source": {"archive": place.uri(f"{place.data}run/train.tar.gz"), "entry_point": "train.py"},
+            "source": {"archive": place.uri(self._archive_key), "entry_point": "train.py"},
             "resources": {"instance_type": place.instance_type, "instance_count": HOSTS, "launch": "python"},
             "hyperparameters": {"steps": steps, "freeze_at": FREEZE_AT, "step_seconds": pace.step_seconds},
             "watch": {"stall_after_seconds": pace.stall_after_seconds, "ask_seconds": pace.ask_seconds},
             "limits": {"max_run_seconds": pace.longest_attempt_seconds, "max_restarts": 1, "backoff_seconds": 0},
+            # It hangs on purpose: nobody is to be called for that.
+            "notify": {"on": []},
             "state": state,
         }
         self._bench.put(manifest_key(place.team, self._name), yaml.safe_dump(manifest).encode())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from holdfast.aws.acceptance import calls, single_jobs
@@ -16,6 +16,7 @@ from holdfast.core.acceptance.seen import Missing, Seen
 
 Make = Callable[[Callable[[], None]], Seen | Missing]
 _LOOK_SECONDS = 0.5
+_JOIN_SECONDS = 20.0
 
 
 class Instances:
@@ -65,6 +66,7 @@ class Session:
         self._folder = jobs_folder
         self._run_trial = RunTrial(bench, template, jobs_folder)
         self._instances = Instances(bench.pace.instances_at_once)
+        self._threads: list[threading.Thread] = []
         self._over: dict[str, Seen | Missing | None] = {}
         self._changed = threading.Condition()
         self._make: dict[str, Make] = {
@@ -83,14 +85,14 @@ class Session:
         """Until all are over. Raises botocore's errors where nothing can begin; KeyboardInterrupt goes through."""
         self._upload()
         wanted = {trial.id for trial in trials}
-        threads = [
+        self._threads = [
             threading.Thread(target=self._try, args=(trial, wanted), name=f"trial {trial.id}", daemon=True)
             for trial in trials
         ]
-        for thread in threads:
+        for thread in self._threads:
             thread.start()
         told: set[str] = set()
-        while len(told) < len(threads):
+        while len(told) < len(self._threads):
             with self._changed:
                 self._changed.wait(_LOOK_SECONDS)
                 new = {trial: seen for trial, seen in self._over.items() if trial not in told}
@@ -102,9 +104,16 @@ class Session:
     def end(self) -> list[str]:
         """Stop and remove everything; what is left, in words. To be called in any case, and safe to call twice."""
         self._bench.halt.set()
-        with suppress(*FAILED_READ):
-            self._run_trial.end()
-        return self._bench.clear()
+        until = time.monotonic() + _JOIN_SECONDS
+        for thread in self._threads:
+            # A create that is under way must have had its answer before it is looked for what there is to stop.
+            thread.join(max(0.0, until - time.monotonic()))
+        left: list[str] = []
+        try:
+            left += self._run_trial.end()
+        except FAILED_READ as error:
+            left.append(f"the run of this acceptance could not be ended: {words_of(error)}")
+        return left + self._bench.clear()
 
     # -- inner -------------------------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ PROBES: tuple[Probe, ...] = (
           _of("talk", JobSeen, judge_jobs.channel_folders)),
     Probe("durations", "talk", "how long a job waits before its script begins",
           _of("talk", JobSeen, judge_jobs.durations)),
-    Probe("stop-grace", "linger", "SIGKILL comes 120 s after StopTrainingJob's SIGTERM",
+    Probe("stop-grace", "linger", "SIGKILL comes 120 s after SIGTERM",
           _of("linger", JobSeen, judge_jobs.stop_grace)),
     Probe("stop-upload", "linger", "a stopped job's last checkpoints are still uploaded",
           _of("linger", JobSeen, judge_jobs.stop_upload)),
