@@ -6,34 +6,24 @@ was started; 2 the command cannot begin; 3 the deployment failed, or AWS did not
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from holdfast import __version__
-from holdfast.aws.acceptance.bench import Bench, Place
-from holdfast.aws.acceptance.clients import AccountError, Clients, botocore_version, check_account, connect
-from holdfast.aws.acceptance.session import Session
-from holdfast.aws.errors import FAILED_READ, words_of
 from holdfast.cli import acceptance_view as view
-from holdfast.cli.deploy import DeployFailedError, deploy
-from holdfast.cli.offline import CannotBeginError, account_config, source_tree, templates
+from holdfast.cli.offline import CannotBeginError, account_config, source_tree
 from holdfast.core.acceptance.pace import pace_of
 from holdfast.core.acceptance.plan import Plan, PlanError, make_plan
-from holdfast.core.acceptance.probes import PROBES, Probe, judge_all, trials_of
-from holdfast.core.acceptance.recording import Recording, RecordingError, parse_recording, render_recording
-from holdfast.core.acceptance.seen import Missing, Seen
+from holdfast.core.acceptance.probes import PROBES, Probe, trials_of
+from holdfast.core.acceptance.recording import Recording, RecordingError, parse_recording
 from holdfast.core.config import AccountConfig
 
 REFUSED, CANNOT_BEGIN, FAILED, INTERRUPTED = 1, 2, 3, 130
@@ -89,15 +79,16 @@ def acceptance(
         if not asked.probes:
             console.print(f"{asked.out}: every question has its answer; give another --out to ask again")
             return
-        clients = connect(asked.config.region)
-        check_account(clients.sts, asked.config.account)
+        from holdfast.cli import acceptance_run  # noqa: PLC0415 - boto3 would double the time of every other command
+
+        clients = acceptance_run.account_of(asked)
         view.print_plan(console, asked.plan, asked.probes, cost_cap_usd)
         _consent(yes)
-        code = _go(console, asked, clients, skip_deploy=skip_deploy, unattended=yes)
+        code = acceptance_run.run(console, asked, clients, skip_deploy=skip_deploy, unattended=yes)
     except (CannotBeginError, RecordingError) as problem:
-        code = _say(CANNOT_BEGIN, str(problem))
-    except (RefusedError, PlanError, AccountError) as problem:
-        code = _say(REFUSED, f"refused: {problem}")
+        code = say_and_return(CANNOT_BEGIN, str(problem))
+    except (RefusedError, PlanError) as problem:
+        code = say_and_return(REFUSED, f"refused: {problem}")
     if code:
         raise typer.Exit(code)
 
@@ -137,7 +128,7 @@ def _asked(
         region=config.region,
         instance_type=plan.instance_type,
         recorded="",
-        versions={"holdfast": __version__, "botocore": botocore_version()},
+        versions={"holdfast": __version__, "botocore": version("botocore")},
     )
     return Asked(account, config, _team(team, config), _image(image, config), out, probes, recording, plan)
 
@@ -202,79 +193,6 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The acceptance itself
-
-
-def _go(console: Console, asked: Asked, clients: Clients, *, skip_deploy: bool, unattended: bool) -> int:
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
-    try:
-        if not skip_deploy:
-            deploy(source_tree(), asked.account, asked.config, unattended=unattended)
-    except DeployFailedError as problem:
-        return _say(FAILED, str(problem))
-    except KeyboardInterrupt:
-        return _say(INTERRUPTED, "interrupted while deploying; no job was started")
-    began = time.monotonic()
-
-    def say(words: str) -> None:
-        console.print(f"{time.monotonic() - began:7.1f} s  {words}", markup=False)
-
-    bench = Bench(_place(asked), clients, pace_of(asked.config.kind), time.time, threading.Event(), say)
-    keeper = _Keeper(asked)
-    session = Session(
-        bench, template=min(templates(source_tree(), asked.config)), jobs_folder=source_tree() / "acceptance_jobs",
-        on_seen=keeper.keep,
-    )  # fmt: skip
-    code = 0
-    try:
-        for name in bench.stop_earlier():
-            say(f"{name}, which an earlier acceptance left behind, is being stopped")
-        session.run(trials_of(asked.probes))
-    except KeyboardInterrupt:
-        say("interrupted: stopping what was started")
-        code = INTERRUPTED
-    except FAILED_READ as error:
-        code = _say(FAILED, f"AWS lets nothing begin: {words_of(error)}")
-    finally:
-        left = session.end()
-    for words in left:
-        say(f"left: {words}")
-    view.print_findings(console, keeper.recording, asked.probes)
-    if keeper.recording.findings:
-        console.print(f"recorded in {asked.out}; the same command goes on with what has no answer", markup=False)
-    return code
-
-
-def _place(asked: Asked) -> Place:
-    config = asked.config
-    uid = uuid.uuid4().hex[:6]
-    return Place(config, asked.team, asked.image, config.images[asked.image], asked.plan.instance_type, uid)
-
-
-class _Keeper:
-    """Writes the recording anew after each trial, so that whatever happens next loses nothing."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._seen: dict[str, Seen | Missing] = {}
-        self.recording = asked.recording
-
-    def keep(self, trial: str, seen: Seen | Missing) -> None:
-        self._seen[trial] = seen
-        found = judge_all(self._seen, self._asked.probes)
-        self.recording = self.recording.with_findings(found, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-        out = self._asked.out
-        out.parent.mkdir(parents=True, exist_ok=True)
-        written = out.with_name(f"{out.name}.part")
-        written.write_text(render_recording(self.recording), encoding="utf-8")
-        written.replace(out)
-
-
-def _as_ctrl_c(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _say(code: int, words: str) -> int:
+def say_and_return(code: int, words: str) -> int:
     typer.echo(f"holdfast: {words}", err=True)
     return code

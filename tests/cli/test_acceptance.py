@@ -11,6 +11,7 @@ from moto import mock_aws
 from typer.testing import CliRunner, Result
 
 from holdfast.cli import acceptance as command
+from holdfast.cli import acceptance_run
 from holdfast.cli.main import app
 from holdfast.core.acceptance.finding import Finding, Verdict
 from holdfast.core.acceptance.probes import PROBES
@@ -26,7 +27,7 @@ def accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Accept]:
     def deployed(*_: object, **__: object) -> None:
         pytest.fail("it deployed")
 
-    monkeypatch.setattr(command, "deploy", deployed)
+    monkeypatch.setattr(acceptance_run, "deploy", deployed)
     monkeypatch.chdir(tmp_path)
     for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("COLUMNS", "200")):
         monkeypatch.setenv(name, value)

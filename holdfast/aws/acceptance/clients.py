@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
-import botocore
 from botocore.config import Config
 
 from holdfast.aws.errors import FAILED_READ, words_of
@@ -77,7 +76,3 @@ def assumed(clients: Clients, role_arn: str, name: str) -> SageMakerClient:
         region_name=clients.region,
     )
     return session.client("sagemaker", config=_ONCE)
-
-
-def botocore_version() -> str:
-    return str(botocore.__version__)

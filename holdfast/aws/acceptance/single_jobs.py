@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.aws.acceptance.bench import Bench
-from holdfast.aws.acceptance.watch import Watched, run_job, watch_job
+from holdfast.aws.acceptance.watch import Watched, Watching, run_job, watch_job
 from holdfast.aws.errors import FAILED_READ, words_of
 from holdfast.core.acceptance.seen import Answer, JobSeen, Missing, MutedSeen, PoolSeen
 
@@ -19,7 +19,7 @@ def talk(bench: Bench, release: Release) -> JobSeen | Missing:
     request = bench.request("talk", ["talk", f"{bench.pace.talk_seconds:.0f}"])
     # Should SageMaker fail it by an internal error of its own, the retry shows what no one can ask for.
     request["RetryStrategy"] = {"MaximumRetryAttempts": 1}
-    return run_job(bench, request, on_end=release, listing=True, metrics=True)
+    return run_job(bench, request, Watching(on_end=release, listing=True, metrics=True))
 
 
 def linger(bench: Bench, release: Release) -> JobSeen | Missing:
@@ -29,11 +29,11 @@ def linger(bench: Bench, release: Release) -> JobSeen | Missing:
             answer = bench.stop(seen.name)
             seen.stopped_at = answer.at if answer.ok else None
 
-    return run_job(bench, bench.request("linger", ["linger"]), meanwhile=stop_it, on_end=release)
+    return run_job(bench, bench.request("linger", ["linger"]), Watching(meanwhile=stop_it, on_end=release))
 
 
 def peers(bench: Bench, release: Release) -> JobSeen | Missing:
-    return run_job(bench, bench.request("peers", ["peers"], hosts=2), on_end=release)
+    return run_job(bench, bench.request("peers", ["peers"], hosts=2), Watching(on_end=release))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def _job_of_new_role(
         answer = bench.create(request)
         answers.append(answer)
         if answer.ok:
-            job = watch_job(bench, request, answer.at, settle=False)
+            job = watch_job(bench, request, answer.at, Watching(settle=False))
             return job, answer.at - made_at
         # What a new role is refused with is what is asked here, so anything but a quota is tried again.
         if answer.code == "ResourceLimitExceeded" or answer.at > made_at + bench.pace.role_deadline_seconds:
@@ -92,7 +92,7 @@ def pool(bench: Bench, release: Release) -> PoolSeen | Missing:
     """A job that leaves a pool, listed while a newer job without one is there."""
     request = bench.request("pool", ["leave"])
     request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = bench.pace.keep_alive_seconds
-    job = run_job(bench, request, settle=False)
+    job = run_job(bench, request, Watching(settle=False))
     release()
     if isinstance(job, Missing):
         return Missing(f"no warm pool: {job.why}")

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.aws.acceptance.bench import METRIC, Bench
 from holdfast.aws.errors import FAILED_READ, MISSING, THROTTLES, code_of, words_of
 from holdfast.aws.evidence import LOG_GROUP, NAMESPACE
-from holdfast.core.acceptance.seen import Answer, JobSeen, Line, Look, Missing, Rise, Transition, parse_line
+from holdfast.core.acceptance.seen import TERMINAL, Answer, JobSeen, Line, Look, Missing, Rise, Transition, parse_line
 
 # A wider window than any delay: the newest value is looked for in all of the job's life.
 _METRIC_STEP_SECONDS = 60
@@ -45,77 +45,58 @@ class Watched:
         return max((int(one.words["n"]) for one in self.lines.values() if one.event == "tick"), default=0)
 
 
-Meanwhile = Callable[[Watched], None]
+@dataclass(frozen=True, kw_only=True)
+class Watching:
+    """How a job is watched. `meanwhile` is called after each look while it lives, `on_end` once when it no longer does;
+    with `settle` what comes late is waited for."""
+
+    meanwhile: Callable[[Watched], None] | None = None
+    on_end: Callable[[], None] | None = None
+    listing: bool = False
+    metrics: bool = False
+    settle: bool = True
 
 
-def run_job(
-    bench: Bench,
-    request: dict[str, Any],
-    *,
-    meanwhile: Meanwhile | None = None,
-    on_end: Callable[[], None] | None = None,
-    listing: bool = False,
-    metrics: bool = False,
-    settle: bool = True,
-) -> JobSeen | Missing:
-    """Create a job and watch it to its end, and with `settle` until its late lines have come.
-
-    `meanwhile` is called after each look while the job lives, `on_end` once when it does not live any more.
-    """
+def run_job(bench: Bench, request: dict[str, Any], how: Watching) -> JobSeen | Missing:
+    """Create a job and watch it to its end."""
     answer = bench.create(request)
     if not answer.ok:
         return Missing(f"its job was refused: {answer.code} {answer.words}")
-    return watch_job(
-        bench,
-        request,
-        answer.at,
-        meanwhile=meanwhile,
-        on_end=on_end,
-        listing=listing,
-        metrics=metrics,
-        settle=settle,
-    )
+    return watch_job(bench, request, answer.at, how)
 
 
-def watch_job(
-    bench: Bench,
-    request: dict[str, Any],
-    created_at: float,
-    *,
-    meanwhile: Meanwhile | None = None,
-    on_end: Callable[[], None] | None = None,
-    listing: bool = False,
-    metrics: bool = False,
-    settle: bool = True,
-) -> JobSeen | Missing:
+def watch_job(bench: Bench, request: dict[str, Any], created_at: float, how: Watching) -> JobSeen | Missing:
     name = request["TrainingJobName"]
     label = name.removeprefix(bench.place.prefix)
     seen = Watched(label, name, request["ResourceConfig"]["InstanceCount"], created_at)
     deadline = created_at + bench.pace.job_deadline_seconds
+    patience = bench.pace.settle_seconds if how.settle else 0.0
     terminal_at: float | None = None
     while True:
-        _describe(bench, seen)
-        if listing:
-            _list(bench, seen)
-        _read_lines(bench, seen)
-        if metrics:
-            _read_metric(bench, seen)
+        _look_at_all(bench, seen, how)
         now = bench.now()
-        if terminal_at is None and seen.status in ("Completed", "Failed", "Stopped"):
+        if terminal_at is None and seen.status in TERMINAL:
             terminal_at = now
             bench.say(f"{label}: {seen.status}")
-            if on_end is not None:
-                on_end()
-        patience = bench.pace.settle_seconds if settle else 0.0
-        if terminal_at is not None and (_has_all(seen, metrics) or now >= terminal_at + patience):
-            break
-        if now > deadline and terminal_at is None:
+            if how.on_end is not None:
+                how.on_end()
+        if terminal_at is not None and (_has_all(seen, how.metrics) or now >= terminal_at + patience):
+            return _seen(bench, seen, terminal_at)
+        if terminal_at is None and now > deadline:
             bench.stop(name)
             return Missing(f"its job was {seen.status or 'not to be described'} after {now - created_at:.0f} s")
-        if terminal_at is None and meanwhile is not None:
-            meanwhile(seen)
+        if terminal_at is None and how.meanwhile is not None:
+            how.meanwhile(seen)
         bench.sleep(bench.pace.poll_seconds)
-    return _seen(bench, seen, terminal_at)
+
+
+def _look_at_all(bench: Bench, seen: Watched, how: Watching) -> None:
+    _describe(bench, seen)
+    if how.listing:
+        _list(bench, seen)
+    _read_lines(bench, seen)
+    if how.metrics:
+        _read_metric(bench, seen)
 
 
 def _has_all(seen: Watched, metrics: bool) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.acceptance.finding import Finding, Verdict
+from holdfast.core.acceptance.pace import EMULATED
 from holdfast.core.acceptance.probes import PROBES
 from holdfast.core.acceptance.recording import Recording
 from sandbox.sagemaker.profile import ASSUMED, FAST
@@ -135,3 +136,19 @@ def test_ctrl_c_stops_every_job_of_it_and_removes_its_roles(
     until(lambda: phase() == "stopped", 90, "the run's stop")
     assert stage.live_jobs() == []
     assert [one["RoleName"] for one in stage.client("iam").list_roles()["Roles"] if "accept" in one["RoleName"]] == []
+
+
+def test_what_a_killed_acceptance_leaves_is_stopped_by_the_next_one(
+    stage: Stage, everything: tuple[Recording, str], tmp_path: Path
+) -> None:
+    process = stage.start("--yes", "--skip-deploy", "--only", "talk", "--out", str(tmp_path / "killed.json"))
+    until(lambda: len(stage.live_jobs()) == 1, 60, "the talking job")
+    (left,) = stage.live_jobs()
+    process.kill()
+    process.communicate()
+    assert stage.live_jobs() == [left]
+    described = stage.client("sagemaker").describe_training_job(TrainingJobName=left)
+    assert described["StoppingCondition"]["MaxRuntimeInSeconds"] == EMULATED.longest_direct_seconds
+    _, told = stage.accept(tmp_path / "next.json", "--yes", "--skip-deploy", "--only", "keys", seconds=120)
+    assert f"{left}, which an earlier acceptance left behind, is being stopped" in told
+    until(lambda: stage.live_jobs() == [], 60, "its end")
