@@ -7,7 +7,6 @@ was started; 2 the command cannot begin; 3 the deployment failed, or AWS did not
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -117,7 +116,7 @@ def _asked(
         allowed_types=config.instance_types,
         region=config.region,
         pace=pace,
-        trials={trial.id for trial in trials_of(probes)} | ({"wording"} if _has(probes, "calls") else set()),
+        trials={trial.id for trial in trials_of(probes)},
         usd_per_hour=price,
         cost_cap_usd=cost_cap_usd,
     )
@@ -174,10 +173,6 @@ def _image(image: str | None, config: AccountConfig) -> str:
     if image not in config.images:
         raise CannotBeginError(f"--image: {image!r} is not in the config, which has {', '.join(sorted(config.images))}")
     return image
-
-
-def _has(probes: Sequence[Probe], trial: str) -> bool:
-    return any(probe.trial == trial for probe in probes)
 
 
 def _consent(yes: bool) -> None:

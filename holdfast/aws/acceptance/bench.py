@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.aws.acceptance.clients import Clients
-from holdfast.aws.errors import FAILED_READ, THROTTLES, code_of, words_of
+from holdfast.aws.errors import DENIALS, FAILED_READ, THROTTLES, code_of, words_of
 from holdfast.core.acceptance.pace import Pace
 from holdfast.core.acceptance.seen import TERMINAL, Answer
 from holdfast.core.config import AccountConfig
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 METRIC = "acceptance:n"
 METRIC_REGEX = r"\[acceptance/1\] .*event=tick n=([0-9]+)"
 NAME_PART = "-accept-"
+# Answers after which there is no job, or one that was there before.
+_REFUSALS = {"ValidationException", "ResourceInUse", "ResourceLimitExceeded", *DENIALS, *THROTTLES}
 
 
 class HaltedError(Exception):
@@ -122,17 +124,22 @@ class Bench:
     ) -> Answer:
         """One CreateTrainingJob, at its distance to the one before; `patient`: tried again while it is throttled.
 
-        Whatever the answer is, the name is one of ours from here on: an answer may be lost on its way.
+        Until it was refused for certain the name is one of ours: an answer may be lost on its way.
         """
+        name = str(request["TrainingJobName"])
         with self._lock:
-            self.jobs.append(str(request["TrainingJobName"]))
+            self.jobs.append(name)
         while True:
             with self._creating:
                 self.sleep(self._may_create_at - self.now())
                 self._may_create_at = self.now() + self.pace.create_gap_seconds
                 answer = self.call(lambda: (client or self.clients.once).create_training_job(**request))
-            if not (patient and answer.code in THROTTLES):
-                return answer
+            if patient and answer.code in THROTTLES:
+                continue
+            if answer.code in _REFUSALS:
+                with self._lock:
+                    self.jobs.remove(name)
+            return answer
 
     def call(self, what: Callable[[], object]) -> Answer:
         try:
@@ -218,7 +225,8 @@ class Bench:
         return left
 
     def _delete_role(self, name: str) -> None:
-        self.clients.iam.delete_role_policy(RoleName=name, PolicyName="acceptance")
+        with suppress(self.clients.iam.exceptions.NoSuchEntityException):  # halted between the two calls that make one
+            self.clients.iam.delete_role_policy(RoleName=name, PolicyName="acceptance")
         self.clients.iam.delete_role(RoleName=name)
 
     def _tags(self) -> list[dict[str, str]]:

@@ -120,15 +120,14 @@ class RunTrial:
 
     def _said(self, event: str, job: str) -> dict[str, float]:
         """Log stream -> the host's time of the line with this event. In an account the status lags by minutes."""
+        pages = self._bench.clients.logs.get_paginator("filter_log_events").paginate(
+            logGroupName=LOG_GROUP, logStreamNamePrefix=f"{job}/", filterPattern="acceptance"
+        )
         try:
-            found = self._bench.clients.logs.filter_log_events(
-                logGroupName=LOG_GROUP, logStreamNamePrefix=f"{job}/", filterPattern="acceptance"
-            )
+            events = [one for page in pages for one in page["events"]]
         except FAILED_READ:
             return {}
-        lines = (
-            parse_line(one["logStreamName"], one["timestamp"] / 1000, 0.0, one["message"]) for one in found["events"]
-        )
+        lines = (parse_line(one["logStreamName"], one["timestamp"] / 1000, 0.0, one["message"]) for one in events)
         return {line.stream: line.said_at for line in lines if line is not None and line.event == event}
 
     # -- the account -------------------------------------------------------------------------------------------------

@@ -88,15 +88,14 @@ def _team_role(bench: Bench) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]
 # A warm pool
 
 
-def pool(bench: Bench, release: Release) -> PoolSeen | Missing:
+def pool(bench: Bench, _release: Release) -> PoolSeen | Missing:
     """A job that leaves a pool, listed while a newer job without one is there."""
     request = bench.request("pool", ["leave"])
     request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = bench.pace.keep_alive_seconds
     job = run_job(bench, request, Watching(settle=False))
-    release()
     if isinstance(job, Missing):
         return Missing(f"no warm pool: {job.why}")
-    later = bench.request("poolless", ["leave"])
+    later = bench.request("poolless", ["leave"], longest=60)
     # Another volume than the pool's, or the job would be given that very pool (developer guide, train-warm-pools).
     later["ResourceConfig"]["VolumeSizeInGB"] += 1
     answer = bench.create(later)

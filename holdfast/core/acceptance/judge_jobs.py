@@ -69,6 +69,13 @@ def late_after_end(job: JobSeen) -> Finding:
     last = job.events("last")
     if not last:
         return unknown("the job's last line never came")
+    written = max((int(one.words["n"]) for one in job.events("tick")), default=0)
+    if job.rises and job.rises[-1].value < written:
+        return judged(
+            True,
+            f"value {job.rises[-1].value} of {written} was the newest when the waiting for them ended",
+            late_after_end=True,
+        )
     seen = max([one.seen_at for one in last] + [one.seen_at for one in job.rises])
     late = seen - job.terminal_seen_at
     return judged(

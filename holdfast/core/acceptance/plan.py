@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from holdfast.core.acceptance.pace import Pace
@@ -73,7 +73,8 @@ def planned_jobs(pace: Pace) -> tuple[PlannedJobs, ...]:
         PlannedJobs("peers", "a job of which one host fails", 2, short),
         PlannedJobs("muted", "two jobs whose roles may write no logs, and no metrics", 1, short, 2),
         PlannedJobs("pool", "a job that leaves a warm pool, and the pool", 1, short + pace.keep_alive_seconds),
-        PlannedJobs("wording", "requests to be refused; were one accepted, it is stopped at once", 1, 60, 4),
+        PlannedJobs("pool", "a job beside that pool, stopped at once", 1, 60),
+        PlannedJobs("calls", "requests to be refused; were one accepted, it is stopped at once", 1, 60, 4),
     )  # fmt: skip
 
 
@@ -114,5 +115,7 @@ def _rounded_up(usd: float) -> float:
 
 
 def _cheapest(plan: Plan) -> str:
-    costs: Sequence[tuple[float, str]] = sorted((plan.usd_of(one), one.trial) for one in plan.jobs)
-    return costs[0][1]
+    def cost(trial: str) -> float:
+        return sum(plan.usd_of(one) for one in plan.jobs if one.trial == trial)
+
+    return min(sorted({one.trial for one in plan.jobs}), key=cost)

@@ -43,7 +43,7 @@ TRIALS: tuple[Trial, ...] = (
     Trial("talk", "a job that writes a line a second", 1, ("burst",)),
     Trial("run", "a run by a manifest: frozen, ended, restarted, stopped, resumed, finished", 2, ("burst",)),
     Trial("linger", "a job that is stopped and does not leave", 1, ("burst",)),
-    Trial("pool", "a job that leaves a warm pool", 1, ("burst", "linger")),
+    Trial("pool", "a job that leaves a warm pool, and one beside it", 2, ("burst", "linger")),
     Trial("muted", "two jobs whose new roles may write no logs, and no metrics", 1, ("burst",)),
     Trial("peers", "a job of two hosts, of which one fails", 2, ("burst",)),
     Trial("keys", "creates by a role that may pass no role, so that none succeeds", 0, ("burst",)),

@@ -78,6 +78,11 @@ def test_lateness_after_the_end_is_measured_from_when_the_end_was_seen() -> None
     assert judge_jobs.late_after_end(seen).verdict is Verdict.AS_ASSUMED
     assert judge_jobs.late_after_end(replace(seen, terminal_seen_at=START + 40)).verdict is Verdict.DIFFERENT
     assert judge_jobs.late_after_end(replace(seen, lines=())).verdict is Verdict.UNKNOWN
+    missing = replace(
+        seen, lines=(*ticks(9, late=1.0), line("last", START + 10, late=1.0)), terminal_seen_at=START + 40
+    )
+    assert judge_jobs.late_after_end(replace(missing, rises=(Rise(9, 0, START + 12),))).verdict is Verdict.DIFFERENT
+    assert judge_jobs.late_after_end(replace(missing, rises=(Rise(5, 0, START + 12),))).verdict is Verdict.AS_ASSUMED
 
 
 def transitions(*statuses: str) -> tuple[Transition, ...]:
