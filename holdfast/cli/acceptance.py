@@ -82,6 +82,7 @@ def acceptance(
 
         clients = acceptance_run.account_of(asked)
         view.print_plan(console, asked.plan, asked.probes, cost_cap_usd)
+        _can_be_written(asked.out)
         _consent(yes)
         code = acceptance_run.run(console, asked, clients, skip_deploy=skip_deploy, unattended=yes)
     except (CannotBeginError, RecordingError) as problem:
@@ -173,6 +174,17 @@ def _image(image: str | None, config: AccountConfig) -> str:
     if image not in config.images:
         raise CannotBeginError(f"--image: {image!r} is not in the config, which has {', '.join(sorted(config.images))}")
     return image
+
+
+def _can_be_written(out: Path) -> None:
+    """Found out before money is spent. Leaves nothing."""
+    probe = out.with_name(f"{out.name}.part")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise CannotBeginError(f"{out}: cannot be written ({error.strerror})") from None
 
 
 def _consent(yes: bool) -> None:

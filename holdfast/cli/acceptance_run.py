@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import FrameType
 
@@ -36,7 +37,14 @@ def account_of(asked: Asked) -> Clients:
 
 
 def run(console: Console, asked: Asked, clients: Clients, *, skip_deploy: bool, unattended: bool) -> int:
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    before = signal.signal(signal.SIGTERM, _as_ctrl_c)
+    try:
+        return _run(console, asked, clients, skip_deploy=skip_deploy, unattended=unattended)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(console: Console, asked: Asked, clients: Clients, *, skip_deploy: bool, unattended: bool) -> int:
     try:
         if not skip_deploy:
             deploy(source_tree(), asked.account, asked.config, unattended=unattended)
@@ -66,13 +74,22 @@ def run(console: Console, asked: Asked, clients: Clients, *, skip_deploy: bool, 
     except FAILED_READ as error:
         code = say_and_return(FAILED, f"AWS lets nothing begin: {words_of(error)}")
     finally:
-        left = session.end()
-    for words in left:
-        say(f"left: {words}")
+        _end(session, bench, say)
     view.print_findings(console, keeper.recording, asked.probes)
     if keeper.recording.findings:
         console.print(f"recorded in {asked.out}; the same command goes on with what has no answer", markup=False)
     return code
+
+
+def _end(session: Session, bench: Bench, say: Callable[[str], None]) -> None:
+    try:
+        left = session.end()
+    except KeyboardInterrupt:
+        # Whoever presses it twice wants out at once; what it costs is bounded by the jobs themselves.
+        left = [f"perhaps job {name}; it ends by itself at its MaxRuntimeInSeconds" for name in bench.jobs]
+        left += [f"perhaps role {name}" for name in bench.roles]
+    for words in left:
+        say(f"left: {words}")
 
 
 def _place(asked: Asked) -> Place:

@@ -127,3 +127,18 @@ def test_a_recording_of_something_else_is_not_gone_on_with(
     assert done.exit_code == 2
     assert told in done.output
     assert out.read_text() == text
+
+
+def test_a_place_that_cannot_be_written_is_found_before_anything_is_asked(accept: Accept, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = accept("example", "--yes", "--out", tmp_path / "file" / "r.json")
+    assert done.exit_code == 2
+    assert "r.json: cannot be" in done.output
+
+
+def test_an_account_without_the_deployment_lets_nothing_begin_and_that_is_said(accept: Accept, tmp_path: Path) -> None:
+    out = tmp_path / "r.json"
+    done = accept("example", "--yes", "--skip-deploy", "--only", "burst", "--out", out)
+    assert done.exit_code == 3
+    assert "AWS lets nothing begin: NoSuchBucket" in done.output
+    assert not out.exists()
