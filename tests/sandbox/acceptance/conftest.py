@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 
 from holdfast.core.acceptance.recording import Recording, parse_recording
 from holdfast.core.config import AccountConfig
+from holdfast.core.quotas.catalogue import warm_pool
 from holdfast.core.read_config import read_config
 from sandbox.cloud.lifecycle import Cloud, running_cloud
 from sandbox.cloud.ticker import Ticker
@@ -77,6 +78,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     config = read_config((REPOSITORY / "config/sandbox.yaml").read_text())
     with running_cloud(tmp_path_factory.mktemp("accept"), region=config.region, account=config.account) as cloud:
         faults = FaultClient(cloud.endpoint_url, region=cloud.region, access_key_id="test", secret_access_key="test")
+        # AWS starts every account without warm pools, and then the trial of two jobs in a row has nothing to look at.
+        for instance_type in config.instance_types:
+            faults.set_quota(warm_pool(instance_type), 2)
         found = Stage(cloud, config, faults)
         with ticking_once_deployed(found):
             yield found
